@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ColumnOption;
 
-/// A column is delivered as it is stored. It is written as `true`.
+/// Delivers a column as it is stored. A spec has it as `true`.
 ///
 /// ```
 /// use forebay::LoaderSpec;
@@ -20,7 +20,7 @@ use super::ColumnOption;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsStored;
 
-/// It says which option is not there.
+/// The option does not deliver the column: it keeps a schema from decoding it.
 impl ColumnOption for AsStored {
     fn keyword(_: &'static str) -> &'static str {
         "decode"

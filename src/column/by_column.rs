@@ -1,4 +1,4 @@
-//! How a spec has the options of all columns: each option once, with what it says of each column.
+//! Writes and reads the options of all columns: each option once, with its value for each column.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,17 +12,17 @@ use serde::{Deserializer, Serializer};
 use super::option::TypedOption;
 use super::{ColumnSpec, EachOption, Setting};
 
-/// What is said of columns, by their names.
+/// The options of columns, by the names of the columns.
 type Columns = BTreeMap<String, ColumnSpec>;
 
-/// Writes each option that columns have, with these columns.
+/// Writes each option that columns have, with these columns and their values.
 pub(crate) fn serialize<S: Serializer>(columns: &Columns, serializer: S) -> Result<S::Ok, S::Error> {
     let mut written = Written { columns, to: serializer.serialize_map(None)? };
     ColumnSpec::each(&mut written)?;
     written.to.end()
 }
 
-/// Reads them; another name than that of an option is refused.
+/// Reads the options of columns, and refuses a field that is not an option.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Columns, D::Error> {
     deserializer.deserialize_map(Options)
 }
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Options {
     }
 }
 
-/// One option that is read, once its field is found.
+/// Reads the option of a field, once that option is found.
 struct Read<'a, 'de, A> {
     field: &'a str,
     from: &'a mut A,
@@ -97,7 +97,7 @@ impl<'de, A: MapAccess<'de>> EachOption for Read<'_, 'de, A> {
     }
 }
 
-/// The values of one option by column, each of which is refused by the name of its column.
+/// Reads the values of one option, by column; an error names the column.
 struct Values<V> {
     field: &'static str,
     value: PhantomData<V>,

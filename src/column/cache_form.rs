@@ -13,8 +13,8 @@ use super::cell::Cells;
 use super::{Codec, Cost, KeptForm};
 use crate::cache::Tier;
 
-/// A tier of the cache for one selection of columns: those that have a form of that name are kept in it, the others as they
-/// are stored.
+/// A tier of the row cache for one selection of columns: columns with a form of this tier are kept in it, and
+/// the others as they are stored.
 #[derive(Debug)]
 pub(crate) struct CacheForm {
     tier: Tier,
@@ -23,7 +23,7 @@ pub(crate) struct CacheForm {
 }
 
 impl CacheForm {
-    /// The tiers that columns have forms for, best first. `stored` are the columns as row groups hold them.
+    /// The tiers for which columns have forms, best first. `stored` is the schema of row groups.
     pub(crate) fn all(codecs: &[Codec], stored: &Schema) -> Vec<Arc<CacheForm>> {
         let mut tiers: Vec<CacheForm> = Vec::new();
         for (column, (codec, field)) in codecs.iter().zip(stored.fields()).enumerate() {
@@ -41,12 +41,12 @@ impl CacheForm {
         tiers.into_iter().map(Arc::new).collect()
     }
 
-    /// Its name.
+    /// The tier that users select by name.
     pub(crate) fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// Its part of the key of an entry.
+    /// The part of an entry's key that says how its cells are kept.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
@@ -56,8 +56,8 @@ impl CacheForm {
         self.columns.len()
     }
 
-    /// The average cost of a row, over all columns of this form, by the cells of about `samples` of the rows. `None`
-    /// where a column has no cell that can be judged.
+    /// The average cost of a row over all columns in this form, measured on the cells of about `samples`
+    /// rows. `None` if all cells of a column are null or bad.
     pub(crate) fn cost(&self, rows: &RecordBatch, samples: usize) -> Option<Cost> {
         let mut all = Cost::default();
         let step = (rows.num_rows() / samples).max(1);
@@ -73,10 +73,11 @@ impl CacheForm {
         Some(all)
     }
 
-    /// `rows` with their cells in this form. A cell that cannot be decoded stays as it is, and is refused when it is
-    /// used.
+    /// `rows` with their cells in this form. A cell that cannot be decoded stays as it is, and is refused
+    /// when it is used.
     ///
-    /// `None` where the cells would take more than `most` bytes: judged by the first one, and counted as they are made.
+    /// `None` if the cells would take more than `most` bytes, as the first cell suggests or the sum of them
+    /// shows.
     pub(crate) fn make(
         &self,
         rows: &RecordBatch,
@@ -114,7 +115,7 @@ impl CacheForm {
     }
 }
 
-/// A column with other bytes: those of its field where it is `struct<bytes, path>`.
+/// Replaces the bytes of a column; in a `struct<bytes, path>` this is the field `bytes`.
 fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
     let Some(fields) = stored.as_struct_opt() else { return Ok(bytes) };
     let (types, mut children, nulls) = fields.clone().into_parts();
@@ -151,7 +152,7 @@ mod tests {
         ])
     }
 
-    /// Entries that other processes wrote are found by this text.
+    /// The caches of other processes are found by these keys, so that they must not change.
     #[test]
     fn keys_stay_as_they_were() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));

@@ -1,4 +1,4 @@
-//! Cells that are decoded, as row groups store them: the bytes of each row.
+//! The cells that codecs decode: the bytes of each row in a row group.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::Noun;
 use crate::batch::view_bytes;
 
-/// The cells of one source: binary values, text, lists of bytes, or the Hugging Face `struct<bytes, path>`.
+/// The cells of a column: binary values, text, lists of bytes, or the `struct<bytes, path>` of Hugging Face.
 pub(crate) enum Cells<'a> {
     Binary(&'a BinaryViewArray),
     Text(&'a StringViewArray),
@@ -39,7 +39,7 @@ impl Ends<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// The cells of `array`.
+    /// Reads an array as cells.
     pub(crate) fn of(array: &'a dyn Array) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} holds no cells to decode", array.data_type()));
@@ -130,18 +130,19 @@ impl<'a> RowCells<'a> {
         RowCells { rows, row, is_mapped }
     }
 
-    /// The cell of a column; `None` for a null, and for a column that is not stored. `copy` may hold its bytes.
+    /// The cell of a column; `None` for a null, or for a column that is not stored. `copy` may receive the
+    /// bytes.
     ///
     /// # Errors
-    /// As [`Cells::get`].
+    /// The errors of [`Cells::get`].
     pub(crate) fn get(self, column: usize, copy: &'a mut Vec<u8>) -> Result<Option<Cell<'a>>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         let bytes = Cells::of(stored.as_ref())?.get(self.row)?;
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// The bytes of the cell of a column where nothing is made of them, and other processes may change them;
-    /// `None` for a null.
+    /// The bytes of a cell without a copy, although other processes may change them: they must not be
+    /// decoded. `None` for a null.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         Cells::of(stored.as_ref())?.get(self.row)
@@ -153,7 +154,8 @@ impl<'a> RowCells<'a> {
         Ok(Cells::of(stored.as_ref())?.is_null(self.row))
     }
 
-    /// Where the bytes of a cell are that is null. Writers of `struct<bytes, path>` may leave them where the path says.
+    /// The path of a cell whose bytes are null: writers of `struct<bytes, path>` may leave the bytes in a
+    /// file at this path.
     pub(crate) fn path(self, column: usize) -> Option<&'a str> {
         let stored = self.rows.columns().get(column)?.as_struct_opt()?;
         let paths = stored.column_by_name("path")?.as_string_view_opt()?;
@@ -161,7 +163,7 @@ impl<'a> RowCells<'a> {
         is_there.then(|| paths.value(self.row)).filter(|path| !path.is_empty())
     }
 
-    /// Why a cell that is decoded and null is a bad row.
+    /// The error of a null cell in a column that is decoded.
     pub(crate) fn null(self, column: usize, noun: Noun) -> Error {
         match self.path(column) {
             Some(path) => Error::new(
@@ -177,7 +179,7 @@ impl<'a> RowCells<'a> {
     }
 }
 
-/// Whether cells of this type hold bytes: binary values of any or of one length, or `struct<bytes, path>`.
+/// Whether cells of this type hold bytes: binary values of any length or of one, or `struct<bytes, path>`.
 pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     match data_type {
         DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
@@ -188,8 +190,7 @@ pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The length of lists of bytes, where the type has one: `Some(None)` of those that differ in length, and
-/// `None` of other types.
+/// The length of lists of bytes: `Some(None)` if it differs from list to list, and `None` for other types.
 pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
     let (item, length) = match data_type {
         DataType::List(item) | DataType::LargeList(item) => (item, None),
@@ -201,26 +202,26 @@ pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
 
 /// The bytes of one cell.
 ///
-/// Other processes may change those of rows that are mapped from the cache at any time. A batch of changed rows is made
-/// again, but a decoder that reads a byte twice must get the same one.
+/// Other processes may change the bytes of rows that are mapped from the cache, at any time. A batch with
+/// changed rows is made again, but a decoder that reads a byte twice must read the same value.
 pub(crate) struct Cell<'a> {
     bytes: &'a [u8],
-    /// Holds a copy, where the bytes may change.
+    /// The memory for a copy, if the bytes may change.
     copy: Option<&'a mut Vec<u8>>,
 }
 
 impl<'a> Cell<'a> {
-    /// `copy` is given where other processes may change the bytes.
+    /// `copy` is given if other processes may change the bytes.
     pub(crate) fn new(bytes: &'a [u8], copy: Option<&'a mut Vec<u8>>) -> Self {
         Cell { bytes, copy }
     }
 
-    /// Bytes that cannot change.
+    /// The bytes, copied if they could change.
     pub(crate) fn stable(self) -> &'a [u8] {
         self.stable_if(|_| true)
     }
 
-    /// Bytes that cannot change, if decoding `needs` that.
+    /// The bytes, copied if they could change and decoding `needs` them to be stable.
     pub(crate) fn stable_if(self, needs: impl FnOnce(&[u8]) -> bool) -> &'a [u8] {
         match self.copy {
             Some(copy) if needs(self.bytes) => {

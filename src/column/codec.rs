@@ -1,4 +1,4 @@
-//! The kinds of codecs, and what each of them is asked.
+//! The kinds of codecs, and their interfaces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,41 +12,43 @@ use super::{Cell, CodeValues, KeptForm, Noun, RowCells};
 use crate::batch::Selection;
 use crate::monitor::Stage;
 
-/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
-/// share the cost of a task.
+/// The number of cells that a task decodes. It is small, so that a slow cell holds up few others, but more
+/// than one, so that tiny cells share the cost of a task.
 pub(super) const CELLS_PER_TASK: usize = 8;
 
-/// Bytes that a task writes at least where cells are little more than copied, so that small ones share its cost.
+/// The least number of bytes that a task writes if cells are little more than copied, so that small cells
+/// share the cost of a task.
 const BYTES_PER_TASK: usize = 32 << 10;
 
-/// The rows of a column, and those of them that are bad.
+/// The rows of a column, and the bad rows among them.
 pub(crate) type GatheredRows = (ArrayRef, Vec<BadValue>);
 
-/// A row of a batch whose value is bad, and why. The caller adds its place.
+/// The place of a bad row in its batch, and the error, to which the caller adds the place in the file.
 pub(crate) type BadValue = (usize, Error);
 
-/// Cells that one task decodes where they are little more than copied to slots of this length.
+/// The number of cells that a task decodes if it does little more than copy them to slots of `slot` bytes.
 pub(super) fn copied_per_task(slot: usize) -> usize {
     (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
 }
 
-/// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
-/// step gets.
+/// The way in which a column is delivered. The name is Petastorm's: a codec turns a stored cell into the
+/// value that a training step gets.
 #[derive(Clone, Debug)]
 pub(crate) enum Codec {
-    /// All rows of the column at once.
+    /// Delivers all rows of the column at once.
     Gather(Arc<dyn Gather>),
-    /// The same of another column, at this place: the column itself is not stored.
+    /// Delivers all rows at once, from the stored column at this place; the delivered column is not stored
+    /// itself.
     GatherOf(usize, Arc<dyn Gather>),
-    /// All rows at once, as they are stored, which then follow an image.
+    /// Gathers all rows at once, as they are stored, and then makes them follow an image.
     Follow(Arc<dyn FollowImage>),
-    /// Cell by cell, into slots of a buffer of the loader's pool.
+    /// Decodes cell by cell, into slots of a buffer from the loader's pool.
     Cells(Arc<dyn DecodeCells>),
-    /// The same of an image's column: the column itself is not stored.
+    /// Writes numbers about each image of a column into slots; the delivered column is not stored itself.
     Numbers(Arc<dyn DrawNumbers>),
 }
 
-/// A column that is delivered: its codec, and the field that this delivers.
+/// A delivered column: its codec, and the field that the codec delivers.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) codec: Codec,
@@ -55,90 +57,94 @@ pub(crate) struct Column {
 
 /// Delivers all rows of a column at once.
 pub(crate) trait Gather: fmt::Debug + Send + Sync {
-    /// The field that a batch delivers for a stored one.
+    /// The field in a batch for a stored field.
     ///
     /// # Errors
-    /// The stored type is not one that this codec reads, or its own settings can never work.
+    /// The codec does not read the stored type, or its own settings can never work.
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
-    /// The selected rows of a column of the `sources`, and those of them that cannot be delivered, by their place and in
-    /// order. In the column these may have any value.
+    /// The selected rows of a column in `sources`, and the rows that cannot be delivered, in ascending order.
+    /// These have any value in the column.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 
-    /// What a row takes in a batch.
+    /// The size of a row in a batch.
     fn size(&self) -> RowSize {
         RowSize::default()
     }
 
-    /// The bytes that a row takes in a batch by its cell, where its size [is by cell](RowSize::is_by_cell).
+    /// The bytes of a row in a batch, computed from its cell, if the size [is by cell](RowSize::is_by_cell).
     fn cell_bytes(&self, cell: &[u8]) -> u64 {
         cell.len() as u64
     }
 
-    /// Whether a row may be bad for its value.
+    /// Whether a row may be bad because of its value.
     fn may_refuse(&self) -> bool {
         true
     }
 
-    /// Whether values are gathered, and that is all.
+    /// Whether the codec only gathers values, and changes nothing.
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// Whether rows that are null may have a mask: the codec then delivers them itself.
+    /// Whether the codec can deliver null rows itself, beside a mask that marks them.
     fn takes_mask(&self) -> bool {
         false
     }
 
-    /// A column of a whole row group, changed in place where that saves work for each batch.
+    /// A column of a whole row group, converted in advance if that saves work for each batch.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         Ok(column)
     }
 
-    /// How row groups hold the column in another form than the stored one, where that saves work for each batch.
+    /// The form in which row groups hold the column instead of the stored one, if that saves work for each
+    /// batch.
     fn held(&self) -> Option<&dyn Held> {
         None
     }
 
-    /// Values so far that are delivered as the code for unknown ones.
+    /// The number of values so far that were delivered as the code for unknown values.
     fn unknown_values(&self) -> u64 {
         0
     }
 }
 
-/// A column as row groups hold it in place of what is stored: batches are gathered from values that were made once.
+/// A column that row groups hold in another form than the stored one: its values are made once, and batches
+/// are gathered from them.
 pub(crate) trait Held {
-    /// The type of these values.
+    /// The type of the values.
     fn data_type(&self) -> &DataType;
 
-    /// Whether their type is never a stored one, so that some row groups may hold them and others what is stored.
+    /// Whether this type is never the stored one, so that some row groups may hold these values and others
+    /// the stored ones.
     fn is_told_apart(&self) -> bool;
 
-    /// The codes of its values, where the column may be read as codes instead of what is stored.
+    /// The codes of the values, if the column can be read as codes instead of what is stored.
     fn codes(&self) -> Option<Arc<dyn CodeValues>>;
 
-    /// Makes the values of a column of a whole row group: one for each row, null where the stored one is null. A column
-    /// that was read as codes is taken as it is.
+    /// Makes the values of a column of a whole row group: one for each row, and null where the stored one is
+    /// null. A column that was read as codes is used as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
 
-    /// As [`Gather::gather`], of columns that [`hold`](Self::hold) made, and of stored ones where both are
-    /// [told apart](Self::is_told_apart). A source whose rows were lost has nulls of the stored type.
+    /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) made, and for stored ones if
+    /// both are [told apart](Self::is_told_apart). A source whose rows were lost has nulls of the stored
+    /// type.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 }
 
-/// What a row of a gathered column takes in a batch.
+/// The size of a gathered column's row in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowSize {
-    /// Its bytes, where they do not follow from what is stored.
+    /// The bytes of a row, if they do not depend on the stored values.
     pub(crate) bytes: Option<u64>,
-    /// How many times the bytes of a stored value one of a batch has, at most.
+    /// The most bytes of a delivered value, as a multiple of the bytes of the stored one.
     pub(crate) growth: usize,
-    /// Whether values have bytes in a batch that are not stored, so that they are weighed whatever a row takes in
-    /// the end.
+    /// Whether values take bytes in a batch that are not stored, so that they are weighed whatever the size
+    /// of a row is in the end.
     pub(crate) is_expanded: bool,
-    /// Whether each row takes as much as the longest of its batch.
+    /// Whether each row takes as many bytes as the longest row of its batch.
     pub(crate) is_to_longest: bool,
-    /// Whether what a cell holds says how much its row takes.
+    /// Whether the content of a cell determines the bytes of its row.
     pub(crate) is_by_cell: bool,
 }
 
@@ -148,21 +154,21 @@ impl Default for RowSize {
     }
 }
 
-/// Delivers what becomes of the rows of a column as they follow an image.
+/// Delivers a column whose rows change as those of an image do.
 pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
-    /// The field that a batch delivers for a stored one.
+    /// The field in a batch for a stored field.
     ///
     /// # Errors
-    /// As [`Gather::delivered`].
+    /// The errors of [`Gather::delivered`].
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
     /// The place of the image's column.
     fn image(&self) -> usize;
 
-    /// Whether rows that are null may have a mask.
+    /// Whether null rows can be delivered beside a mask that marks them.
     fn takes_mask(&self) -> bool;
 
-    /// What becomes of gathered values, and the rows that are bad.
+    /// Makes the gathered values follow their images, and returns the bad rows.
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows>;
 
     /// The kind of content, for errors.
@@ -171,33 +177,33 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
 
 /// The rows of a batch, for codecs that need more than their own column.
 pub(crate) trait FollowedRows {
-    /// How many there are.
+    /// The number of rows.
     fn count(&self) -> usize;
 
-    /// The cells of a row, and the key of what the column draws for it. `None` for a row that could not be read: it is a bad
-    /// row already.
+    /// The cells of a row, and the key for what the column draws for it. `None` for a row that could not be
+    /// read and is bad already.
     fn cells(&self, row: usize) -> Option<(RowCells<'_>, RowKey)>;
 
-    /// Another stored column, gathered as it is.
+    /// Another stored column of the same rows, gathered as it is.
     fn gather(&self, column: usize) -> Result<ArrayRef>;
 }
 
-/// Delivers the cells of a column one by one, each in a slot.
+/// Delivers the cells of a column one by one, each in a slot of its own.
 pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
-    /// The field that a batch delivers for a stored one.
+    /// The field in a batch for a stored field.
     ///
     /// # Errors
-    /// As [`Gather::delivered`].
+    /// The errors of [`Gather::delivered`].
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
-    /// Bytes of a slot.
+    /// The number of bytes of a slot.
     fn slot(&self) -> usize;
 
-    /// Decodes one cell into its slot, beside the other cells of its `row`. The slot holds bytes of an earlier batch, so all
-    /// of it must be written. `key` seeds everything random about the row.
+    /// Decodes a cell into its slot; `row` has the other cells of its row. The slot holds bytes of an earlier
+    /// batch, so that all of it must be written. `key` seeds everything random about the row.
     ///
     /// # Errors
-    /// Each is a bad row; the caller adds its place.
+    /// Each error makes a bad row; the caller adds the place.
     fn decode(
         &self,
         cell: Cell<'_>,
@@ -207,25 +213,25 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         slot: &mut [u8],
     ) -> Result<()>;
 
-    /// Writes what stands for a null of a row into its slot, all of it; false where a null is a bad row.
+    /// Fills the slot of a null row with the value that stands for nulls; false if a null is a bad row.
     ///
     /// # Errors
-    /// The row holds no cells.
+    /// The row's column does not hold cells.
     fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool>;
 
-    /// Moves values that may be shorter than their slots together, to the front, and returns their sizes: the column is one of
-    /// [`images`](super::images) then. `None`: slots are full.
+    /// Moves values that may be shorter than their slots together, to the front, and returns their sizes, for
+    /// a column of [`images`](super::images). `None` if all values fill their slots.
     fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
         let _ = slots;
         Ok(None)
     }
 
-    /// The place of the image's column that this one follows.
+    /// The place of the image's column that this column follows.
     fn image(&self) -> Option<usize> {
         None
     }
 
-    /// Cells that one task decodes.
+    /// The number of cells that a task decodes.
     fn cells_per_task(&self) -> usize {
         CELLS_PER_TASK
     }
@@ -233,35 +239,35 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     /// The kind of content, for errors.
     fn noun(&self) -> Noun;
 
-    /// Whether decoding takes memory of the [`Workspace`], for which a part of the budget is then set aside.
+    /// Whether decoding takes memory from the [`Workspace`], for which a part of the budget is set aside.
     fn uses_workspace(&self) -> bool {
         false
     }
 
-    /// The forms in which the row cache may keep the cells of a stored type instead of as they are, best first.
+    /// The forms in which the row cache may keep the cells of a stored type, best first.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let _ = stored;
         Vec::new()
     }
 }
 
-/// Delivers numbers of an image in a column of their own, each row in a slot.
+/// Delivers numbers about an image in a column of their own, each row in a slot.
 pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
     /// The place of the image's column.
     fn image(&self) -> usize;
 
-    /// Bytes of a slot.
+    /// The number of bytes of a slot.
     fn slot(&self) -> usize;
 
-    /// Writes the numbers of a row's image into its slot, all of it; of one that is null they are 0.
+    /// Fills the slot of a row with the numbers of its image, or with 0 if the image is null.
     ///
     /// # Errors
-    /// Each is a bad row; the caller adds its place.
+    /// Each error makes a bad row; the caller adds the place.
     fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
 impl Codec {
-    /// Bytes of a slot, where the rows have slots.
+    /// The number of bytes of a slot; `None` for a codec without slots.
     pub(crate) fn slot(&self) -> Option<usize> {
         match self {
             Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => None,
@@ -270,7 +276,7 @@ impl Codec {
         }
     }
 
-    /// Cells that one task decodes.
+    /// The number of cells that a task decodes.
     pub(crate) fn cells_per_task(&self) -> usize {
         match self {
             Codec::Cells(cells) => cells.cells_per_task(),
@@ -289,7 +295,7 @@ impl Codec {
         }
     }
 
-    /// What gathers its rows, where they do not follow an image.
+    /// The codec as one that gathers; `None` if it decodes cells or follows an image.
     pub(crate) fn as_gather(&self) -> Option<&dyn Gather> {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => Some(gather.as_ref()),
@@ -297,7 +303,7 @@ impl Codec {
         }
     }
 
-    /// What decodes its cells.
+    /// The codec as one that decodes cells.
     pub(crate) fn as_cells(&self) -> Option<&dyn DecodeCells> {
         match self {
             Codec::Cells(cells) => Some(cells.as_ref()),
@@ -310,7 +316,7 @@ impl Codec {
         if self.slot().is_some() { Stage::Decode } else { Stage::Gather }
     }
 
-    /// Whether rows that are null may have a mask, where an option says how the column is delivered.
+    /// Whether null rows can be delivered beside a mask that marks them, if an option delivers the column.
     pub(crate) fn takes_mask(&self) -> bool {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
@@ -320,7 +326,7 @@ impl Codec {
         }
     }
 
-    /// Whether a value may stand for nulls: what follows an image has none to deliver.
+    /// Whether a value may stand for nulls: a column of boxes or points has no single value for a row.
     pub(crate) fn takes_fill(&self) -> bool {
         !matches!(self, Codec::Follow(_))
     }
@@ -334,17 +340,17 @@ impl Codec {
         }
     }
 
-    /// What a row takes in a batch, where it has no slot.
+    /// The size of a row in a batch, if the codec has no slots.
     pub(crate) fn size(&self) -> RowSize {
         self.as_gather().map(Gather::size).unwrap_or_default()
     }
 
-    /// Whether a row may be bad for its value.
+    /// Whether a row may be bad because of its value.
     pub(crate) fn may_refuse(&self) -> bool {
         self.as_gather().is_none_or(Gather::may_refuse)
     }
 
-    /// As [`Gather::prepare`].
+    /// Calls [`Gather::prepare`] if the codec gathers the column itself.
     pub(crate) fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         match self {
             Codec::Gather(gather) => gather.prepare(column),
@@ -352,7 +358,7 @@ impl Codec {
         }
     }
 
-    /// As [`Gather::held`], of the column's own values.
+    /// Calls [`Gather::held`] if the codec gathers the column itself.
     pub(crate) fn held(&self) -> Option<&dyn Held> {
         match self {
             Codec::Gather(gather) => gather.held(),
@@ -360,42 +366,42 @@ impl Codec {
         }
     }
 
-    /// As [`Gather::unknown_values`].
+    /// Calls [`Gather::unknown_values`] if the codec gathers.
     pub(crate) fn unknown_values(&self) -> u64 {
         self.as_gather().map_or(0, Gather::unknown_values)
     }
 
-    /// As [`DecodeCells::uses_workspace`].
+    /// Calls [`DecodeCells::uses_workspace`] if the codec decodes cells.
     pub(crate) fn uses_workspace(&self) -> bool {
         self.as_cells().is_some_and(DecodeCells::uses_workspace)
     }
 
-    /// As [`DecodeCells::forms`].
+    /// Calls [`DecodeCells::forms`] if the codec decodes cells.
     pub(crate) fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         self.as_cells().map_or_else(Vec::new, |cells| cells.forms(stored))
     }
 }
 
 impl Column {
-    /// Rows that are gathered.
+    /// A column whose rows are gathered.
     pub(crate) fn gathered(codec: impl Gather + 'static, stored: &Field) -> Result<Self> {
         Column::of(Codec::Gather(Arc::new(codec)), stored)
     }
 
-    /// Cells that are decoded.
+    /// A column whose cells are decoded.
     pub(crate) fn decoded(codec: impl DecodeCells + 'static, stored: &Field) -> Result<Self> {
         Column::of(Codec::Cells(Arc::new(codec)), stored)
     }
 
-    /// Rows that follow an image.
+    /// A column whose rows follow an image.
     pub(crate) fn following(codec: impl FollowImage + 'static, stored: &Field) -> Result<Self> {
         Column::of(Codec::Follow(Arc::new(codec)), stored)
     }
 
-    /// A column with its codec.
+    /// A column with any codec; its field follows from the stored one.
     ///
     /// # Errors
-    /// As [`Gather::delivered`].
+    /// The errors of [`Gather::delivered`].
     pub(crate) fn of(codec: Codec, stored: &Field) -> Result<Self> {
         let field = match &codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
@@ -407,9 +413,8 @@ impl Column {
     }
 }
 
-/// The rows that `inner` delivers of a column that was made of what is stored, of which some rows are `bad`
-/// already, in order. `is_as_delivered` says whether the column is as a codec that gathers alone would
-/// deliver it.
+/// Delivers a column that was `made` from a stored one through `inner`, and adds the rows that were `bad`
+/// already, in order. `is_as_delivered` says whether `made` is what a codec that only gathers would deliver.
 pub(super) fn after_making(
     made: ArrayRef,
     bad: Vec<BadValue>,
@@ -424,7 +429,7 @@ pub(super) fn after_making(
     if bad.is_empty() {
         return Ok((rows, refused));
     }
-    // What comes of the value in the place of a bad one says nothing.
+    // The place of a bad row has an arbitrary value, so that an error of `inner` for it means nothing.
     let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
     let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
     let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();

@@ -15,9 +15,10 @@ use super::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
 ///
-/// Pass it to a loader with [`LoaderBuilder::decode_with`](crate::LoaderBuilder::decode_with). The column is delivered as
-/// images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`. Cells
-/// are decoded on the loader's threads, in the batch's own buffer; the time counts for the stage `decode`.
+/// Pass it to a loader with [`LoaderBuilder::decode_with`](crate::LoaderBuilder::decode_with). The column is
+/// delivered as images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of
+/// shape `[rows, shape...]`. Cells are decoded on the loader's threads, into the batch's own buffer; the time
+/// counts for the stage `decode`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -60,27 +61,29 @@ use super::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 /// # }
 /// ```
 pub trait Decoder: fmt::Debug + Send + Sync {
-    /// The shape of one row: at least one side, each of 1 or more, and up to 2^31 - 1 values. Called once, when the loader
-    /// is built.
+    /// The shape of a row: at least one side, each of length 1 or more, and at most 2^31 - 1 values. Called
+    /// once, when the loader is built.
     fn shape(&self) -> Vec<usize>;
 
-    /// The type of one value: an integer or a floating-point number of 8 to 64 bits. Called once, when the loader is
-    /// built.
+    /// The type of a value: an integer or a floating-point number of 8 to 64 bits. Called once, when the
+    /// loader is built.
     fn data_type(&self) -> DataType;
 
-    /// Decodes one cell into its slot.
+    /// Decodes a cell into its slot.
     ///
-    /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row in row-major order and native
-    /// byte order, and is as long as these are; it holds bytes of an earlier batch, so all of it must be written. It need not
-    /// be aligned. `key` differs from row to row, from column to column and from epoch to epoch: seed a generator with it, so that
-    /// random choices do not depend on thread or rank. The rows of a window have one key, unless its
-    /// [frames](crate::samples::Frames) are alone.
+    /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row, in row-major
+    /// order and native byte order, and has exactly their length; it holds bytes of an earlier batch, so that
+    /// all of it must be written. It need not be aligned. `key` differs from row to row, from column to
+    /// column and from epoch to epoch: seed a generator with it, so that random choices do not depend on
+    /// thread or rank. The rows of a window share a key, unless its [frames](crate::samples::Frames) are
+    /// alone.
     ///
-    /// Called by several threads at once. Its allocations do not count in the loader's memory budget.
+    /// Several threads call it at once. Its allocations do not count in the loader's memory budget.
     ///
     /// # Errors
-    /// An error of any kind or a panic makes this a bad row: `on_bad_row` decides whether it ends the epoch, with its place,
-    /// or is counted and skipped. A place that the error has is a part of its text.
+    /// An error of any kind, or a panic, makes a bad row: `on_bad_row` decides whether it ends the epoch,
+    /// with its place, or is counted and skipped. A place that the error already has becomes a part of its
+    /// text.
     fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
@@ -91,24 +94,24 @@ pub(crate) struct DecoderCodec {
     shape: Vec<usize>,
     data_type: DataType,
     slot: usize,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The value that stands for nulls; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl DecoderCodec {
-    /// Fails if the decoder panics, and for a fill that is not one of its values.
+    /// Fails if the decoder panics, or if the fill is not a value of its type.
     pub(crate) fn new(decoder: Arc<dyn Decoder>, nulls: NullOptions<'_>) -> Result<Self> {
         let (shape, data_type) = caught(|| (decoder.shape(), decoder.data_type()))
             .map_err(|panic| Error::invalid(format!("the decoder panicked: {panic}")))?;
         let null = NullSlot::new(nulls, &data_type)?;
         let width = data_type.primitive_width().unwrap_or(0);
-        // A size that overflows is refused with the field.
+        // An overflow saturates: the field of the column is refused later.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
         Ok(DecoderCodec { decoder, shape, data_type, slot, null })
     }
 }
 
-/// The error of a user's decoder as that of the row, whose place is known better here.
+/// Turns an error of the user's decoder into that of a row, whose place the caller adds.
 fn of_this_row(error: Error) -> Error {
     if error.kind() == ErrorKind::BadRow && *error.place() == Place::default() {
         return error;

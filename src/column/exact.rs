@@ -1,5 +1,5 @@
-//! Encoded images of one size, number type and number of channels, which each of them must have: nothing is
-//! stretched, repeated or rounded.
+//! Encoded images that must all have one size, number type and number of channels: nothing is stretched,
+//! repeated or rounded.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use forebay_image::{Image, PixelType, RowKey, Size, Workspace, decode_within, ne
 use super::tensor::tensor_field;
 use super::{Cell, Column, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
-/// The start of every PNG, and where its header has the bits of a channel.
+/// The signature of a PNG, and the place in its header of the bits of a channel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const PNG_BITS: usize = 24;
 
-/// The number type of the channels of an image, and how many there are: one or three.
+/// The number type of an image's channels, and their number: one or three.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pixels {
     pub(crate) is_grey: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Pixels {
 }
 
 impl Pixels {
-    /// Bytes of a channel of a pixel.
+    /// The number of bytes of a pixel's channel.
     pub(super) fn bytes(self) -> usize {
         self.dtype().bytes()
     }
@@ -40,21 +40,21 @@ impl Pixels {
         if self.is_16_bit { DataType::UInt16 } else { DataType::UInt8 }
     }
 
-    /// How an image is decoded in a size.
+    /// The settings that decode an image in a size.
     fn in_size(self, Size { height, width }: Size) -> Image {
         let image = Image::resize(height, width).dtype(self.dtype());
         if self.is_grey { image.grayscale() } else { image }
     }
 
-    /// How an image is decoded in its own size.
+    /// The settings that decode an image in its own size.
     ///
-    /// Fails with `BadRow` for one of another type, or with other channels.
+    /// Fails with `BadRow` for an image of another type, or with other channels.
     pub(super) fn as_stored(self, cell: &[u8]) -> Result<Image> {
         self.check(cell)?;
         Ok(self.in_size(Image::as_stored(cell)?.size()))
     }
 
-    /// Refuses an image of another type, or with other channels, and says the size of any other.
+    /// The size of an image; refuses one of another type, or with other channels.
     fn check(self, cell: &[u8]) -> Result<Size> {
         let header = probe(cell)?;
         let refused = |held: String, wanted: String| {
@@ -89,10 +89,10 @@ impl ExactImage {
         ExactImage { pixels, size }
     }
 
-    /// A column of them.
+    /// The column of these images.
     ///
     /// # Errors
-    /// The fill is not a number of a pixel, or the size can never work.
+    /// The fill is not a number that a pixel can have, or the size can never work.
     pub(crate) fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Column> {
         let image = self.pixels.in_size(self.size);
         image.validate()?;
@@ -101,12 +101,12 @@ impl ExactImage {
     }
 }
 
-/// Decodes them.
+/// Decodes images of one size.
 #[derive(Debug)]
 struct ExactCodec {
     exact: ExactImage,
     image: Image,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The value that stands for nulls; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 

@@ -21,10 +21,10 @@ pub(crate) fn packed_metadata() -> [(String, String); 2] {
     ]
 }
 
-/// Whether a column declares that it holds the coefficients of JPEGs, as its values or those of its child `bytes`.
+/// Whether a column declares that it holds the coefficients of JPEGs, as its values or in its child `bytes`.
 ///
 /// # Errors
-/// `Unsupported` where they are of a later version.
+/// `Unsupported` if the coefficients are of a later version.
 pub fn is_packed(field: &Field) -> Result<bool> {
     if let DataType::Struct(children) = field.data_type()
         && let Some((_, child)) = children.find(BYTES)

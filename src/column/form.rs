@@ -13,26 +13,27 @@ pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
     /// The tier by which users select it.
     fn tier(&self) -> Tier;
 
-    /// One line that says how cells are kept, as a part of the cache's key: equal for codecs that can share them.
+    /// A line that says how cells are kept, as a part of the cache's key; it is equal for codecs that can
+    /// share cells.
     fn key(&self) -> String;
 
-    /// The cost of a cell in this form, from its header alone.
+    /// The cost of a cell in this form, estimated from its header alone.
     ///
     /// # Errors
-    /// It is not a cell that is decoded.
+    /// The cell cannot be decoded.
     fn cost(&self, cell: &[u8]) -> Result<Cost>;
 
-    /// The cell in this form, which the column's codec decodes as well.
+    /// The cell in this form, which the codec of the column decodes as well.
     ///
     /// # Errors
-    /// It is not a cell that is decoded.
+    /// The cell cannot be decoded.
     fn make<'a>(&self, cell: &'a [u8], workspace: &Workspace) -> Result<Cow<'a, [u8]>>;
 }
 
 /// The cost of a cell in a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
-    /// Its bytes: an approximate upper limit.
+    /// The number of bytes, as an approximate upper limit.
     pub(crate) bytes: f64,
     /// The share of the decoding work that is left.
     pub(crate) decoding: f64,

@@ -20,7 +20,7 @@ use super::{Cell, ColumnOption, Cost, DecodeCells, KeptForm, Noun, NullOptions, 
 use crate::batch::Fill;
 use crate::cache::Tier;
 
-/// Images may follow others, which the loader knows.
+/// An image may follow another one, which only the loader knows, so that the loader makes the column.
 impl ColumnOption for Image {
     fn takes_whole() -> bool {
         true
@@ -31,7 +31,7 @@ impl ColumnOption for Image {
     }
 
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
-        // The type of its numbers is checked where they are decoded.
+        // The type of the number is checked when the codec is made.
         fill.number().is_some()
     }
 }
@@ -41,11 +41,11 @@ impl ColumnOption for Image {
 pub(crate) struct ImageCodec {
     image: Image,
     slot: usize,
-    /// The image that it is shown as, if it follows one.
+    /// The image that this one is shown as, if it follows one.
     of: Option<Box<Followed>>,
-    /// Whether another column needs to know how an image was cropped.
+    /// Whether another column follows the crop of this image.
     is_followed: bool,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The number that fills the slot of a null; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
@@ -55,20 +55,20 @@ impl ImageCodec {
         ImageCodec { slot: image.bytes_per_image() + size, image, of: None, is_followed: false, null: None }
     }
 
-    /// The same for images that are shown as another one.
+    /// The codec for images that are shown as another image of their row.
     pub(crate) fn shown_as(self, of: Option<Box<Followed>>) -> Self {
         ImageCodec { of, ..self }
     }
 
-    /// The same for images that other columns follow.
+    /// The codec for images that other columns follow.
     pub(crate) fn followed(self) -> Self {
         ImageCodec { is_followed: true, ..self }
     }
 
-    /// The same where the options say this of nulls. An image that keeps its own size has none where it is null.
+    /// The codec with these options for nulls. A null among images of their own sizes has no pixels.
     ///
     /// # Errors
-    /// The fill is not a number of a pixel.
+    /// The fill is not a number that a pixel can have.
     pub(crate) fn with_nulls(self, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::of_pixels(nulls, self.image.pixel_type())?;
         let null = if self.image.is_ragged() { null.map(NullSlot::empty) } else { null };
@@ -103,7 +103,8 @@ impl DecodeCells for ImageCodec {
             PixelType::U16 => DataType::UInt16,
             PixelType::F16 => DataType::Float16,
             PixelType::F32 => DataType::Float32,
-            // Arrow has no bfloat16: its bits travel as 16-bit words under a name of our own.
+            // Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the field's
+            // metadata.
             PixelType::BF16 => DataType::UInt16,
         };
         let mut field = match self.image.is_ragged() {
@@ -166,8 +167,9 @@ impl DecodeCells for ImageCodec {
         true
     }
 
-    /// Kept images may have any length, so the column must take that. Those that are kept as they are shown have lost the
-    /// size that others need, which follow them, and all but the part that they show themselves; coefficients have not.
+    /// Kept images may have any length, which the type of the column must allow. Images that are kept as they
+    /// are shown have lost the size that following columns need, and all but the part that they show
+    /// themselves; coefficients keep both.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size()
             || self.of.as_ref().is_some_and(|of| of.image.crops_by_size());
@@ -193,11 +195,11 @@ fn check_encoded(stored: &Field) -> Result<()> {
             None => error.hint("images are binary values, or struct<bytes, path>"),
         });
     }
-    // Those of a later version are refused at once, and not row by row.
+    // Coefficients of a later version are refused when the loader is built, and not row by row.
     is_packed(stored).map(drop)
 }
 
-/// Refuses a column that does not hold raw pixels, and one whose cells all have another length.
+/// Refuses a column that does not hold raw pixels, or whose cells all have another length.
 fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
     let bytes = match stored {
         DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),
@@ -216,7 +218,7 @@ fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
     }
 }
 
-/// Images in another form than as files.
+/// Images in a form of the row cache.
 #[derive(Debug)]
 struct KeptImage {
     image: Image,

@@ -1,4 +1,4 @@
-//! Columns with nulls as dense arrays: filled, beside a column that says which values are there.
+//! Columns with nulls as dense arrays: nulls are filled, and a second column says which values are present.
 
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, gather, presence};
 
-/// The value under a null of a type, where none is given: 0, an empty text, or no bytes.
+/// The value that stands under nulls: the given one, or else 0, an empty text, or no bytes.
 ///
-/// Fails with `Invalid` for a type whose rows are no values of one width, text or binary.
+/// Fails with `Invalid` for a type that has no such value: its rows are not numbers of one width, text or
+/// binary.
 pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fill> {
     let zero = match stored {
         DataType::Utf8View => Fill::from(""),
@@ -38,14 +39,14 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
 /// Delivers a column with a value in the place of each null.
 #[derive(Debug)]
 pub(crate) struct MaskedCodec {
-    /// The same column with a fill.
+    /// The codec that delivers the same column with a fill.
     filled: Arc<dyn Gather>,
-    /// Whether a null among the values of a row is a bad row. A fill that the user gave stands for it.
+    /// Whether a null among the values of a row makes it bad, since no fill of the user stands for it.
     may_refuse: bool,
 }
 
 impl MaskedCodec {
-    /// `filled` was made for the type `stored`, with a fill that `is_given` or not.
+    /// `filled` was made for the type `stored`; `is_given` says whether the user gave its fill.
     pub(crate) fn new(filled: Arc<dyn Gather>, stored: &DataType, is_given: bool) -> Self {
         MaskedCodec { filled, may_refuse: !is_given && matches!(stored, DataType::FixedSizeList(..)) }
     }
@@ -56,7 +57,7 @@ impl Gather for MaskedCodec {
         self.filled.delivered(stored)
     }
 
-    /// A row that is there, with a null among its values, is not what the mask says.
+    /// A row that the mask marks as present must not have a null among its values.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (gathered, mut refused) = self.filled.gather(sources, selection)?;
         if self.may_refuse && sources.iter().any(|source| has_nulls_in_rows(*source)) {
@@ -74,7 +75,7 @@ fn has_nulls_in_rows(source: &dyn Array) -> bool {
     source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
 }
 
-/// The lists of fixed length that are there and hold a null.
+/// The lists of fixed length that are present and hold a null.
 fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
     let Some(nulls) = lists.values().nulls() else { return Vec::new() };
@@ -88,7 +89,7 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     rows.map(|row| (row, error())).collect()
 }
 
-/// Delivers in which rows a column has a value, in a column that is not stored.
+/// Delivers whether each row of a column has a value, in a column that is not stored.
 #[derive(Debug)]
 pub(crate) struct NullMaskCodec {
     pub(crate) name: String,
@@ -117,7 +118,8 @@ impl Gather for NullMaskCodec {
     }
 }
 
-/// An array that is null where a `struct<bytes, path>` is, or has no bytes; `None` for other columns.
+/// An array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
+/// another type.
 fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
     let fields = source.as_struct_opt()?;
     let nulls = NullBuffer::union(fields.nulls(), fields.column_by_name("bytes")?.nulls());
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
     use crate::column::PlainCodec;
 
-    /// The column, its mask, and the bad rows, of the rows 2, 0 and 1 of a column of three.
+    /// The column, its mask and its bad rows, for the rows 2, 0 and 1 of a column with three rows.
     fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
         let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
         let codec =

@@ -1,16 +1,17 @@
 //! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
-//! stored cells ─┬─ gather ──────────────┬──────────────► column of the batch   plain, lists of tensors, text, encoding
-//!               │                       └─ follow ─────► column of the batch   boxes, points
-//!               └─ decode, cell by cell ─► slots ──────► column of the batch   image, mask, tensor, decoder
+//! stored cells ─┬─ gather ──────────────┬────────────► batch   plain, text, encoding, lists of tensors
+//!               │                       └─ follow ───► batch   boxes, points
+//!               └─ decode, cell by cell ─► slots ────► batch   image, mask, tensor, decoder
 //! ```
 //!
-//! [`Codec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
-//! file here that implements one of its traits. Threads, tasks and buffers belong to `loader/collate`, which calls a codec
-//! once for each column and, where cells are decoded, once for each cell.
+//! [`Codec`] is all that the loader, the row cache and the statistics know about a column: a new type of
+//! column is a file here that implements one of the codec traits. Threads, tasks and buffers belong to
+//! `loader/collate`, which calls a codec once for each column and, if cells are decoded, once for each cell.
 //!
-//! [`ColumnSpec`] is all that a user says of a column. An option is a field of it, and a file here says what comes of it.
+//! [`ColumnSpec`] has all options that a user gives for a column. Each option is a field of it, and a file
+//! here implements the option.
 
 mod arrays;
 mod as_stored;
@@ -83,7 +84,7 @@ pub use text::TextFormat;
 pub(crate) use unischema::Decoding;
 pub(crate) use vectors::VectorCodec;
 
-/// What a [`LoaderSpec`](crate::LoaderSpec) says of one column: as what it is delivered.
+/// The options of one column in a [`LoaderSpec`](crate::LoaderSpec), which say how it is delivered.
 ///
 /// ```
 /// use forebay::{Image, LoaderSpec};
@@ -96,25 +97,28 @@ pub(crate) use vectors::VectorCodec;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ColumnSpec {
-    /// The type that its numbers are delivered as. Default: the stored one.
+    /// The type that the column's numbers are cast to. Default: the stored type.
     pub cast: Option<Cast>,
-    /// How encoded images are decoded to pixels. Default: they are not.
+    /// The size, crop and type in which encoded images are decoded. Default: images are not decoded.
     pub decode: Option<Image>,
-    /// How it is cropped, resized and mirrored with an image; in Python this is given with `decode`. Default: not at all.
+    /// The image with which the column is cropped, resized and mirrored; in Python this is given with
+    /// `decode`. Default: the column does not follow an image.
     pub follow: Option<Follow>,
-    /// How its cells hold tensors of one shape; in Python this is given with `decode`. Default: they do not.
+    /// The shape and format of tensors in the column's cells; in Python this is given with `decode`. Default:
+    /// cells are not read as tensors.
     pub tensors: Option<Tensor>,
-    /// What its text is, which is checked; in Python this is given with `decode`. Default: it is not checked.
+    /// The format that the column's text is checked for; in Python this is given with `decode`. Default: text
+    /// is not checked.
     pub texts: Option<TextFormat>,
-    /// How its values are delivered as integer codes. Default: they are not.
+    /// The encoding of values as integer codes. Default: values are not encoded.
     pub encode: Option<Encoding>,
-    /// How its lists are delivered as rows of one length. Default: they are as long as they are stored.
+    /// The length that the column's lists are padded to. Default: lists keep their stored lengths.
     pub pad: Option<Pad>,
-    /// Whether it is delivered as it is stored, whatever a schema beside the files says of it; in Python this
-    /// is None in `decode`. Default: a schema of Petastorm says how its cells are decoded, where no other
-    /// option does.
+    /// Whether the column is delivered as it is stored, whatever a schema beside the files says about it; in
+    /// Python this is None in `decode`. Default: a schema of Petastorm says how the cells are decoded, if no
+    /// other option does.
     pub as_stored: Option<AsStored>,
-    /// The value that replaces nulls. Default: none.
+    /// The value that replaces nulls. Default: nulls stay.
     pub fill_null: Option<Fill>,
 }
 
@@ -143,10 +147,10 @@ pub(crate) struct Setting<V> {
     pub(crate) get_mut: fn(&mut ColumnSpec) -> &mut Option<V>,
 }
 
-/// What is done for each option that a column may have.
+/// An operation on each option that a column may have.
 pub(crate) trait EachOption {
     type Error;
 
-    /// Does it for the option in this field.
+    /// Applies the operation to the option in this field.
     fn option<V: TypedOption>(&mut self, setting: Setting<V>) -> Result<(), Self::Error>;
 }

@@ -1,4 +1,4 @@
-//! Nulls of columns that are decoded: what the options say of them, and what stands in their slots.
+//! The nulls of columns that are decoded: their options, and the numbers that fill their slots.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::names::TypeName;
@@ -8,12 +8,12 @@ use half::bf16;
 
 use crate::batch::{Fill, value_bytes};
 
-/// What the options say of the nulls of a column.
+/// The options for the nulls of a column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NullOptions<'a> {
-    /// The value in their place.
+    /// The value that replaces nulls.
     pub(crate) fill: Option<&'a Fill>,
-    /// Whether another column says where they are.
+    /// Whether a mask column says which rows are null.
     pub(crate) is_masked: bool,
 }
 
@@ -24,15 +24,15 @@ impl NullOptions<'_> {
     }
 }
 
-/// What stands in the slot of a null: one number, as often as it fits.
+/// The number that fills the slot of a null, as often as it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NullSlot {
     number: Vec<u8>,
 }
 
 impl NullSlot {
-    /// That of slots of numbers of a type, or of booleans with a byte for each; `None` where a null is a bad row.
-    /// Without a fill it is 0.
+    /// The number for slots with values of the type `item`, where a boolean takes a byte; `None` if a null is
+    /// a bad row. Without a fill the number is 0.
     ///
     /// # Errors
     /// The fill is not a value of the type.
@@ -51,7 +51,7 @@ impl NullSlot {
         Ok(Some(NullSlot { number }))
     }
 
-    /// That of slots of pixels, as they are delivered.
+    /// The number for slots of pixels, in the type in which they are delivered.
     pub(crate) fn of_pixels(nulls: NullOptions<'_>, pixels: PixelType) -> Result<Option<Self>> {
         match pixels {
             PixelType::U8 => NullSlot::new(nulls, &DataType::UInt8),
@@ -69,12 +69,12 @@ impl NullSlot {
         }
     }
 
-    /// That of values of which a null has none.
+    /// Zeros, for images of their own sizes: the size of a null is 0 by 0.
     pub(crate) fn empty(self) -> Self {
         NullSlot { number: vec![0] }
     }
 
-    /// Fills a slot.
+    /// Fills a slot with the number.
     pub(crate) fn write(&self, slot: &mut [u8]) {
         match self.number.iter().all(|byte| *byte == 0) {
             true => slot.fill(0),
@@ -84,7 +84,7 @@ impl NullSlot {
         }
     }
 
-    /// A float32 as a bfloat16; `None` where it is larger than these are.
+    /// A float32 as a bfloat16; `None` if it is larger than any bfloat16.
     fn halved(self) -> Option<Self> {
         let whole = match self.number[..] {
             [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]),

@@ -1,4 +1,4 @@
-//! What each option of a column answers.
+//! The interface of a column's options.
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use super::{Column, NullOptions};
 use crate::batch::Fill;
 
-/// What the value of one field of [`ColumnSpec`](super::ColumnSpec) says of its column.
+/// An option of a column: the value of one field of [`ColumnSpec`](super::ColumnSpec).
 pub(crate) trait ColumnOption {
-    /// The keyword of Python that it is given with, where that is not the name of its `field`.
+    /// The keyword that gives the option in Python, by default the name of its `field`.
     fn keyword(field: &'static str) -> &'static str
     where
         Self: Sized,
@@ -18,7 +18,7 @@ pub(crate) trait ColumnOption {
         field
     }
 
-    /// Whether it says how the column is delivered. A column has one such option.
+    /// Whether the option decides how the column is delivered. A column has at most one such option.
     fn delivers() -> bool
     where
         Self: Sized,
@@ -26,7 +26,7 @@ pub(crate) trait ColumnOption {
         true
     }
 
-    /// Whether values are made of the column as a whole, as images are of `struct<bytes, path>`.
+    /// Whether the option reads the column as a whole, as images read a `struct<bytes, path>`.
     fn takes_whole() -> bool
     where
         Self: Sized,
@@ -34,7 +34,7 @@ pub(crate) trait ColumnOption {
         false
     }
 
-    /// Whether a spec has the option even where no column does.
+    /// Whether a spec is written with the option even if no column has it.
     fn is_always_written() -> bool
     where
         Self: Sized,
@@ -42,22 +42,24 @@ pub(crate) trait ColumnOption {
         false
     }
 
-    /// The column as it is delivered; `None` where that takes more than the column itself.
+    /// The column as it is delivered; `None` if the loader makes it, since that takes more than the column
+    /// itself.
     ///
     /// # Errors
-    /// The column does not hold what the option says, or its nulls cannot be as `nulls` says.
+    /// The column does not hold the content that the option expects, or its nulls cannot be handled as
+    /// `nulls` says.
     fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
         let _ = (stored, nulls);
         Ok(None)
     }
 
-    /// Whether a value can stand for nulls of the column, as it is delivered.
+    /// Whether a value can stand for nulls of the delivered column.
     fn takes_fill(&self, stored: &Field, fill: &Fill) -> bool {
         self.column(stored, NullOptions { fill: Some(fill), is_masked: false }).is_ok()
     }
 }
 
-/// An option of a known type: one that is copied, compared, written and read.
+/// An option of a known type, which can be copied, compared, written and read.
 pub(crate) trait TypedOption:
     ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static
 {
@@ -65,7 +67,7 @@ pub(crate) trait TypedOption:
 
 impl<V> TypedOption for V where V: ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static {}
 
-/// It changes what the other options say of nulls.
+/// A fill does not deliver a column: it changes the nulls of the option that does.
 impl ColumnOption for Fill {
     fn delivers() -> bool {
         false

@@ -17,16 +17,17 @@ use serde::{Deserialize, Serialize};
 use super::{Column, ColumnOption, Gather, GatheredRows, NullOptions, RowSize};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 
-/// The metadata of a field of lists that are all as long as the longest of their batch.
+/// The field metadata of lists that are all as long as the longest list of their batch.
 const PADDED: (&str, &str) = ("forebay:padded", "longest");
 
 /// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
 ///
-/// The length is given, and the column of Arrow's type `FixedSizeList`; or it is that of the longest list of each batch, and the
-/// column a `LargeList`, since its type is the same in all batches.
+/// With a given length the column has Arrow's type `FixedSizeList`. Otherwise the length is that of the
+/// longest list in each batch, and the column is a `LargeList`, whose type is the same in all batches.
 ///
-/// A shorter list is filled up at its end. A longer one is a bad row, or is [cut off](Pad::truncate). A null in a list, or in
-/// the place of one, is a bad row, unless `fill_null` gives a value: then a list that is null is an empty one.
+/// A shorter list is filled up at its end. A longer one is a bad row, or is [cut off](Pad::truncate). A null
+/// in a list, or in the place of one, is a bad row, unless `fill_null` gives a value: it replaces nulls in
+/// lists, and a list that is null is read as an empty one.
 ///
 /// ```
 /// use forebay::column::Pad;
@@ -40,7 +41,7 @@ const PADDED: (&str, &str) = ("forebay:padded", "longest");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
-    /// `None` for that of the batch's longest list.
+    /// The length of a row; `None` for the length of the batch's longest list.
     #[serde(default)]
     length: Option<usize>,
     #[serde(default)]
@@ -57,8 +58,8 @@ impl Pad {
         Pad { length: Some(length), value: 0.0, truncate: false, mask: false }
     }
 
-    /// Rows as long as the longest list of their batch, filled up with 0. A row that is left out as bad may have been the
-    /// longest.
+    /// Rows as long as the longest list of their batch, filled up with 0. The longest list may be that of a
+    /// bad row, which is left out.
     ///
     /// ```
     /// assert_ne!(forebay::column::Pad::longest(), forebay::column::Pad::new(2_048));
@@ -67,36 +68,36 @@ impl Pad {
         Pad { length: None, value: 0.0, truncate: false, mask: false }
     }
 
-    /// The number after the end of a list, which the column's type must have. Default: 0.
+    /// The number after the end of a list, which must be a value of the column's type. Default: 0.
     #[must_use]
     pub fn value(self, value: f64) -> Pad {
         Pad { value, ..self }
     }
 
-    /// Whether longer lists are cut off after `length` values. Default: false, they are bad rows.
+    /// Whether longer lists are cut off after `length` values. Default: false, which makes them bad rows.
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Pad {
         Pad { truncate, ..self }
     }
 
-    /// Whether a second column says which values are those of the list: `<name>.mask`, booleans of the same shape. It comes
-    /// after the stored columns. Default: false.
+    /// Whether a second column, `<name>.mask`, says which values belong to the list, as booleans of the same
+    /// shape. It comes after the stored columns. Default: false.
     #[must_use]
     pub fn mask(self, mask: bool) -> Pad {
         Pad { mask, ..self }
     }
 
-    /// Whether there is a column for the mask.
+    /// Whether the mask is delivered in a second column.
     pub(crate) fn has_mask(&self) -> bool {
         self.mask
     }
 
-    /// The name of that column.
+    /// The name of the mask column.
     pub(crate) fn mask_name(column: &str) -> String {
         format!("{column}.mask")
     }
 
-    /// The field of the rows, for items of a type.
+    /// The field of the rows, whose values have the type `item`.
     fn delivered(&self, name: &str, item: &DataType) -> Result<Field> {
         let item = Arc::new(Field::new("item", item.clone(), false));
         let Some(length) = self.length else {
@@ -114,13 +115,13 @@ impl Pad {
         Ok(Field::new(name, DataType::FixedSizeList(item, length), false))
     }
 
-    /// Values of each row.
+    /// The number of values in each row.
     fn row(&self, lists: &[Option<StoredList>]) -> usize {
         let longest = || lists.iter().flatten().map(StoredList::len).max();
         self.length.or_else(longest).unwrap_or(0)
     }
 
-    /// The values of all rows as a column, with `row` values in each.
+    /// The values of all rows as a column, with `row` values in each row.
     fn rows(&self, values: ArrayRef, rows: usize, row: usize) -> Result<ArrayRef> {
         match self.delivered("", values.data_type())?.data_type() {
             DataType::FixedSizeList(item, length) => {
@@ -141,7 +142,7 @@ impl ColumnOption for Pad {
     }
 }
 
-/// A number as it was given: a whole one without rounding, unless it is so long that nobody would read it.
+/// A number as the user gave it: a whole number without rounding, unless it is too long to read.
 fn digits(number: f64) -> String {
     match number.fract() == 0.0 && number.abs() < 2f64.powi(i128::BITS as i32 - 1) {
         true => (number as i128).to_string(),
@@ -149,7 +150,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// The type of the values of a list; `None` for any other type, and for lists of anything but numbers.
+/// The type of a list's numbers; `None` for any other type, and for lists of anything but numbers.
 fn item_of(stored: &DataType) -> Option<&DataType> {
     let (DataType::List(item) | DataType::LargeList(item)) = stored else { return None };
     Some(item.data_type()).filter(|item| item.primitive_width().is_some())
@@ -160,12 +161,12 @@ fn item_of(stored: &DataType) -> Option<&DataType> {
 pub(crate) struct PadCodec {
     pub(crate) pad: Pad,
     pub(crate) fill: Option<Fill>,
-    /// The bytes of a row, where all batches have the same.
+    /// The number of bytes of a row, if it is the same in all batches.
     bytes: Option<u64>,
 }
 
 impl PadCodec {
-    /// Fails with `Invalid` for a column of anything but lists of numbers.
+    /// Fails with `Invalid` for a column that does not hold lists of numbers.
     pub(crate) fn new(pad: &Pad, stored: &Field, fill: Option<&Fill>) -> Result<Self> {
         let Some(item) = item_of(stored.data_type()) else {
             return Err(Error::invalid(format!(
@@ -186,7 +187,7 @@ impl PadCodec {
         Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
     }
 
-    /// Why a list cannot be delivered in rows of this length.
+    /// The reason why a list cannot be delivered in rows of this length.
     fn refusal(&self, list: Option<&StoredList>, nulls: &[Option<&NullBuffer>], row: usize) -> Option<Error> {
         let bad = |cause: String, hint: &str| Some(Error::new(ErrorKind::BadRow, cause).hint(hint));
         let Some(list) = list else {
@@ -257,7 +258,7 @@ impl Gather for PadCodec {
         let data = ArrayData::builder(item.clone())
             .len(lists.len() * row)
             .add_buffer(self.padded(&values, &lists, row, item)?)
-            // Allocators align large buffers for every number type, but do not promise it for bytes.
+            // Allocators align large buffers for every number type, but do not guarantee it for bytes.
             .align_buffers(true)
             .build()
             .or_fail()?;
@@ -269,7 +270,7 @@ impl Gather for PadCodec {
     }
 }
 
-/// Delivers which values of padded lists are their own, in a column that is not stored.
+/// Delivers a mask of padded lists, which says which values are their own, in a column that is not stored.
 #[derive(Debug)]
 pub(crate) struct PadMaskCodec {
     pub(crate) pad: Pad,
@@ -281,7 +282,7 @@ impl Gather for PadMaskCodec {
         Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)?))
     }
 
-    /// Lists that are bad rows are those of the column itself.
+    /// The codec of the lists refuses bad rows, so that the mask does not.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (_, lists) = stored_lists(sources, selection)?;
         let row = self.pad.row(&lists);

@@ -1,4 +1,4 @@
-//! Columns that are delivered as they are stored, with a value for nulls where one is given.
+//! Columns that are delivered as they are stored, with a value for nulls if one is given.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use forebay_base::Result;
 use super::{Gather, GatheredRows};
 use crate::batch::{Fill, Selection, delivered, fill, gather};
 
-/// Gathers values; nulls are replaced where there is a fill.
+/// Gathers values, and replaces nulls if there is a fill.
 #[derive(Debug, Default)]
 pub(crate) struct PlainCodec {
     pub(crate) fill: Option<Fill>,
@@ -39,7 +39,8 @@ impl Gather for PlainCodec {
         self.fill.is_none()
     }
 
-    /// Once for a row group is less work than for each batch, which then gathers no validity.
+    /// Replacing nulls once in a row group takes less work than in each batch, which then has no validity to
+    /// gather.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         match &self.fill {
             Some(value) => fill(column, value),

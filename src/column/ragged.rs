@@ -1,7 +1,8 @@
 //! Columns of images that keep their own sizes: a list of rows for each image, and in each row its pixels.
 //!
-//! While a batch is made, each image has a slot for the largest one, with its size at the end. At last the images move
-//! together, in the same memory, so that the values of the column are all pixels, one image after the other.
+//! While a batch is made, each image has a slot with room for the largest one, with its size at the end.
+//! Finally the images move together in the same memory, so that the values of the column are all pixels, one
+//! image after the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Image, Size};
 
-/// The name under which the field of such a column says so, and what it says.
+/// The key and value in the metadata of such a column's field that mark it.
 pub(super) const KIND: &str = "forebay:kind";
 pub(super) const IMAGES: &str = "images";
 
-/// Bytes at the end of a slot: height and width.
+/// The number of bytes at the end of a slot, for height and width.
 pub(super) const SIZE_BYTES: usize = 2 * size_of::<u32>();
 
-/// The field of a column of images whose channels are `item`.
+/// The field of a column of images, whose channels are `item`.
 pub(super) fn images_field(name: &str, image: &Image, item: Field) -> Field {
     let pixel = DataType::FixedSizeList(
         Arc::new(Field::new("item", item.data_type().clone(), false)),
@@ -37,7 +38,7 @@ pub(super) fn write_size(to: &mut [u8], Size { height, width }: Size) {
     to.copy_from_slice([height, width].map(u32::to_ne_bytes).as_flattened());
 }
 
-/// Moves the images of the slots together, to the front, and returns their sizes.
+/// Moves the images in the slots together, to the front, and returns their sizes.
 pub(super) fn pack(slots: &mut [u8], slot: usize, pixel: usize) -> Result<Vec<Size>> {
     let (mut sizes, mut end) = (Vec::with_capacity(slots.len() / slot), 0);
     for start in (0..slots.len()).step_by(slot) {
@@ -55,7 +56,7 @@ pub(super) fn pack(slots: &mut [u8], slot: usize, pixel: usize) -> Result<Vec<Si
     Ok(sizes)
 }
 
-/// The column of such a field, over images of these sizes.
+/// The column of such a field, made of the pixels in `buffer`, for images of these sizes.
 pub(crate) fn images(field: &Field, buffer: Buffer, sizes: &[Size]) -> Result<ArrayRef> {
     let DataType::LargeList(row) = field.data_type() else { return Err(broken()) };
     let DataType::LargeList(pixel) = row.data_type() else { return Err(broken()) };
@@ -65,7 +66,7 @@ pub(crate) fn images(field: &Field, buffer: Buffer, sizes: &[Size]) -> Result<Ar
     let pixels = OffsetBuffer::<i64>::from_lengths(widths);
     let count = usize::try_from(pixels.last()).unwrap_or_default() * *channels as usize;
     let values = ArrayData::builder(item.data_type().clone()).len(count).add_buffer(buffer);
-    // Allocators align large buffers for every number type, but do not promise it for bytes.
+    // Allocators align large buffers for every number type, but do not guarantee it for bytes.
     let values = make_array(values.align_buffers(true).build().or_fail()?);
     let values = Arc::new(FixedSizeListArray::try_new(item.clone(), *channels, values, None).or_fail()?);
     let values = Arc::new(LargeListArray::try_new(pixel.clone(), pixels, values, None).or_fail()?);

@@ -1,4 +1,4 @@
-//! The options of a column that are given, and what the one says that delivers it.
+//! The options that a column has, and the decision of the one that delivers it.
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
@@ -8,20 +8,21 @@ use super::{ColumnOption, ColumnSpec, EachOption, Setting};
 use crate::batch::Fill;
 
 impl ColumnSpec {
-    /// The options that are given.
+    /// The options that the column has.
     pub(crate) fn given(&self) -> Vec<Given<'_>> {
         let mut found = Finding { column: self, place: 0, given: Vec::new() };
         let Ok(()) = ColumnSpec::each(&mut found);
         found.given
     }
 
-    /// Whether a value can stand for nulls of the column, as the option says that delivers it; `None` where none does.
+    /// Whether a value can stand for nulls of the column, by the option that delivers it; `None` without such
+    /// an option.
     pub(crate) fn takes_fill(&self, stored: &Field, fill: &Fill) -> Option<bool> {
         let given = self.given();
         given.iter().find(|given| given.delivers).map(|given| given.option.takes_fill(stored, fill))
     }
 
-    /// The keywords of the options that say how a column is delivered.
+    /// The keywords of the options that deliver a column.
     pub(crate) fn delivering() -> Vec<&'static str> {
         let mut found = Delivering::default();
         let Ok(()) = ColumnSpec::each(&mut found);
@@ -29,16 +30,16 @@ impl ColumnSpec {
     }
 }
 
-/// An option that is given for a column.
+/// An option that a column has.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
-    /// Its place among all options.
+    /// The place of the option among all options.
     pub(crate) place: usize,
-    /// As [`ColumnOption::keyword`].
+    /// The result of [`ColumnOption::keyword`].
     pub(crate) keyword: &'static str,
-    /// As [`ColumnOption::delivers`].
+    /// The result of [`ColumnOption::delivers`].
     pub(crate) delivers: bool,
-    /// As [`ColumnOption::takes_whole`].
+    /// The result of [`ColumnOption::takes_whole`].
     pub(crate) takes_whole: bool,
     pub(crate) option: &'a dyn ColumnOption,
 }

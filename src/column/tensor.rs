@@ -14,8 +14,8 @@ use super::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 /// The name of the extension type.
 pub(super) const TENSOR: &str = "arrow.fixed_shape_tensor";
 
-/// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type. `shape` is that of
-/// one row.
+/// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type.
+/// `shape` is the shape of one row.
 ///
 /// # Errors
 /// A row has more values than a list can hold.
@@ -33,20 +33,20 @@ pub(crate) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Resul
     Ok(Field::new(name, list, false).with_metadata(metadata))
 }
 
-/// The column of such a field, over the values of `rows` rows.
+/// The column of such a field, made of the values of `rows` rows.
 pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<ArrayRef> {
     let DataType::FixedSizeList(item, length) = field.data_type() else {
         return Err(Error::new(ErrorKind::Internal, "slots of a column that is no tensor"));
     };
     let count = *length as usize * rows;
     let values: ArrayRef = match item.data_type() {
-        // A slot has a byte for each.
+        // A slot has a byte for each boolean.
         DataType::Boolean => {
             Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(count, |at| buffer[at] != 0), None))
         }
         other => {
             let data = ArrayData::builder(other.clone()).len(count).add_buffer(buffer);
-            // Allocators align large buffers for every number type, but do not promise it for bytes.
+            // Allocators align large buffers for every number type, but do not guarantee it for bytes.
             make_array(data.align_buffers(true).build().or_fail()?)
         }
     };

@@ -1,4 +1,4 @@
-//! Text that is checked: columns of text, or of binary that holds it, and text that is JSON.
+//! Text that is checked: columns of text, or of binary values that hold it, and text that is JSON.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ use serde::{Deserialize, Serialize};
 use super::{Column, ColumnOption, Gather, GatheredRows, NullOptions};
 use crate::batch::{Fill, Selection, gather};
 
-/// Field metadata: what a column of text holds.
+/// The key in a field's metadata for the format of its text.
 const HOLDS: &str = "forebay.text";
-/// What is under a null that has a mask.
+/// The text under a null of a JSON column with a mask.
 const JSON_NULL: &str = "null";
-/// Deeper JSON is refused: Python's parser gives up at some depth above this one.
+/// The deepest nesting of JSON that is accepted: Python's parser gives up at some greater depth.
 const MOST_NESTED: usize = 500;
-/// Longer integers are refused, as Python refuses them.
+/// The longest integer that is accepted, as in Python.
 const MOST_DIGITS: usize = 4300;
 
-/// What the cells of a column of text hold, each of which is checked.
+/// The format of the text in a column, for which each cell is checked.
 ///
-/// Pass it to a loader with [`LoaderBuilder::decode_text`](crate::LoaderBuilder::decode_text). The column may be stored as text
-/// or as binary, and is delivered as text (`LargeUtf8`). A cell that is not such text is a bad row.
+/// Pass it to a loader with [`LoaderBuilder::decode_text`](crate::LoaderBuilder::decode_text). The column may
+/// be stored as text or as binary, and is delivered as text (`LargeUtf8`). A cell that is not in the format
+/// is a bad row.
 ///
 /// ```
 /// use forebay::column::TextFormat;
@@ -41,10 +42,10 @@ const MOST_DIGITS: usize = 4300;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TextFormat {
-    /// UTF-8. A null is a bad row, unless `fill_null` or `null_mask` is for it.
+    /// UTF-8. A null is a bad row, unless the column has `fill_null` or `null_mask`.
     Plain,
-    /// One JSON value. A null stays, unless it is filled. JSON that is nested more than 500 deep, or has integers of more than
-    /// 4300 digits, is a bad row: Python does not read it.
+    /// A JSON value. A null stays, unless it is filled. JSON that is nested more than 500 deep, or that has
+    /// integers of more than 4300 digits, is a bad row, since Python does not read it.
     Json,
 }
 
@@ -60,13 +61,13 @@ impl TextFormat {
         }
     }
 
-    /// The format of a delivered column; `None` where its text was not asked for with one.
+    /// The format of a delivered column; `None` if no format was asked for.
     pub fn of(delivered: &Field) -> Option<TextFormat> {
         let name = delivered.metadata().get(HOLDS)?;
         TextFormat::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Why a text is none of this format.
+    /// The reason why a text is not in this format; `None` if it is.
     fn fault(self, text: &str) -> Option<String> {
         match self {
             TextFormat::Plain => None,
@@ -98,7 +99,7 @@ impl ColumnOption for TextFormat {
 fn json_fault(text: &str) -> Option<String> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         let cause = error.to_string();
-        // It says the line and the column itself.
+        // The cause contains the line and the column.
         return Some(format!("not JSON: {cause}"));
     }
     let (mut depth, mut digits) = (0usize, 0usize);
@@ -137,9 +138,10 @@ pub(crate) struct TextCodec {
 }
 
 impl TextCodec {
-    /// A fill stands for nulls; where these have a mask, and there is none, an empty text or the JSON `null` does.
+    /// A fill stands for nulls; without one, nulls under a mask are an empty text, or the JSON `null`.
     ///
-    /// Fails with `Invalid` for a column of anything but text and binary, and for a fill that is none of the format.
+    /// Fails with `Invalid` for a column that holds neither text nor binary values, and for a fill that is
+    /// not in the format.
     pub(crate) fn new(format: TextFormat, stored: &Field, nulls: NullOptions<'_>) -> Result<Self> {
         if !matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView) {
             return Err(Error::invalid(format!("holds {}, not text", TypeName(stored.data_type())))
@@ -200,7 +202,7 @@ impl Gather for TextCodec {
         }
         refused.sort_by_key(|(row, _)| *row);
         if self.format == TextFormat::Plain && texts.null_count() > 0 {
-            // Of a field without nulls. The rows are bad ones.
+            // The field has no nulls, and the rows are bad anyway.
             let (offsets, values, _) = texts.into_parts();
             return Ok((Arc::new(LargeStringArray::new(offsets, values, None)), refused));
         }
@@ -208,7 +210,7 @@ impl Gather for TextCodec {
     }
 }
 
-/// Binary as text, with an empty one in the place of each that is none, and those.
+/// Binary values as text, with an empty text for each that is not UTF-8, and the errors of these rows.
 fn texts_of(cells: &LargeBinaryArray) -> (LargeStringArray, Vec<(usize, Error)>) {
     let (offsets, values, nulls) = cells.clone().into_parts();
     if let Ok(texts) = LargeStringArray::try_new(offsets, values, nulls) {
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(rows, some(&["ab", "", "", "é"]));
         assert_eq!(refused.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 2]);
         assert!(refused[0].1.contains("not UTF-8: the first wrong byte is number 1"), "{}", refused[0].1);
-        // A character that is cut in two by cells is none, though all bytes together are text.
+        // Two halves of a character are not text, although all bytes together are.
         let halves = BinaryViewArray::from(vec![Some(&b"\xc3"[..]), Some(b"\xa9")]);
         assert_eq!(delivered(TextFormat::Plain, &halves, None).1.len(), 2);
     }

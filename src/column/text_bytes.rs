@@ -16,7 +16,7 @@ pub(crate) struct TextBytesCodec {
 }
 
 impl TextBytesCodec {
-    /// The column of these bytes.
+    /// The column of the text's bytes.
     ///
     /// Fails with `Invalid` for a fill that is not bytes.
     pub(crate) fn column(stored: &Field, nulls: NullOptions<'_>) -> Result<Column> {

@@ -1,4 +1,4 @@
-//! What the schema of Petastorm says of a column: how its cells become values where the user does not say it.
+//! The decoding that the schema of Petastorm gives to a column, if the user gives none.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
@@ -24,16 +24,16 @@ pub(crate) enum Decoding {
     Tensor(Tensor),
     /// Images that all have one size.
     Image(ExactImage),
-    /// Other arrays, and those of one shape that another option makes something of: lists, before all else.
+    /// Other arrays, and arrays of one shape to which another option applies: they become lists first.
     Arrays(Arrays),
 }
 
 impl Decoding {
-    /// That of a column which is stored like this; `None` where it is delivered as it is stored. `given` is
-    /// what the user says of it, and not how it is decoded.
+    /// The decoding of a column; `None` if it is delivered as it is stored. `given` has the user's other
+    /// options, which do not decode the column.
     ///
-    /// Fails with `Unsupported` for values that are not decoded, and for cells of another kind than the codec
-    /// writes.
+    /// Fails with `Unsupported` for values that are not decoded, and for cells that the declared codec does
+    /// not write.
     pub(crate) fn of(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
@@ -71,7 +71,7 @@ impl Decoding {
         }))
     }
 
-    /// What is made lists before all else is done with the column.
+    /// The arrays that become lists before other options apply.
     pub(crate) fn arrays(&self) -> Option<&Arrays> {
         match self {
             Decoding::Arrays(arrays) => Some(arrays),
@@ -79,11 +79,11 @@ impl Decoding {
         }
     }
 
-    /// The column as it is delivered where no option says so; `None` where it is delivered as `field` has it,
-    /// which is the column after its arrays were made lists and its numbers were cast.
+    /// The column as it is delivered if no option delivers it; `None` if `field` already describes it, after
+    /// its arrays became lists and its numbers were cast.
     ///
     /// # Errors
-    /// As [`ColumnOption::column`].
+    /// The errors of [`ColumnOption::column`].
     pub(crate) fn column(&self, field: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
         match self {
             Decoding::Cast(_) => Ok(None),
@@ -100,8 +100,8 @@ impl Decoding {
     }
 }
 
-/// The cast of numbers to the type that they are declared with, unless the user gives one, and the bytes of
-/// text that is declared as bytes.
+/// The cast of numbers to the type that the schema declares, unless the user gives a cast, or the bytes of
+/// text that the schema declares as bytes.
 fn scalar(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Decoding>> {
     let is_text = matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView);
     if declared.dtype == Dtype::Str && !is_text && stored.data_type().is_integer() {
@@ -132,7 +132,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     };
     let is_grey = match shape[..] {
         [_, _] => true,
-        // An image of one channel has no side for it once it is decoded.
+        // An image of one channel has no side for the channel once it is decoded.
         [_, _, Some(1)] => shape.pop().is_some(),
         [_, _, Some(3) | None] => {
             shape[2] = Some(3);
@@ -150,7 +150,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     })
 }
 
-/// The sides where each has a length of at least 1, and there are some.
+/// The sides, if each has a length of at least 1 and there are any.
 fn one_shape(shape: &[Option<usize>]) -> Option<Vec<usize>> {
     let sides = shape.iter().map(|side| side.filter(|length| *length > 0)).collect::<Option<Vec<_>>>()?;
     (!sides.is_empty()).then_some(sides)
@@ -170,7 +170,7 @@ fn refusal(declared: &Declared, why: &str) -> Error {
     ))
 }
 
-/// The type of the values of lists of any depth.
+/// The type of the values in lists of any depth.
 fn values_of(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {

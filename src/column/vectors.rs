@@ -1,7 +1,7 @@
-//! Vectors of Spark ML as lists of all their values, and every other codec of the column sees these.
+//! Vectors of Spark ML as lists of all their values, which every other codec of the column sees.
 //!
-//! Vectors are kept as they are stored, in the window and in a row cache, and made lists once they are
-//! gathered, batch by batch: until then a sparse vector of a million values takes as little memory as in the file.
+//! The window and the row cache keep vectors as they are stored; they become lists once they are gathered,
+//! batch by batch. Until then a sparse vector of a million values takes as little memory as in the file.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use super::codec::after_making;
 use super::{BadValue, Codec, Gather, GatheredRows, RowSize};
 use crate::batch::{Selection, gather};
 
-/// Delivers a column whose vectors are made lists first.
+/// Delivers a column whose vectors become lists first.
 #[derive(Debug)]
 pub(crate) struct VectorCodec {
-    /// What becomes of the lists.
+    /// The codec that delivers the lists.
     inner: Arc<dyn Gather>,
 }
 
 impl VectorCodec {
-    /// `inner` gathers, and was made for the field [with lists](with_lists).
+    /// `inner` must gather, and was made for the field [with lists](with_lists).
     ///
-    /// Fails with `Invalid` for a column that goes along with images.
+    /// Fails with `Invalid` for a column that follows images.
     pub(crate) fn new(inner: Codec) -> Result<Self> {
         match inner {
             Codec::Gather(inner) => Ok(VectorCodec { inner }),
@@ -37,7 +37,7 @@ impl VectorCodec {
         }
     }
 
-    /// The mask of padded vectors, which is made of their column.
+    /// The mask of padded vectors, which is made from their column.
     pub(crate) fn of_mask(inner: Arc<dyn Gather>) -> Self {
         VectorCodec { inner }
     }
@@ -62,7 +62,8 @@ impl Gather for VectorCodec {
     }
 }
 
-/// Gathered vectors as lists, empty ones in the place of those that are bad, and these in order.
+/// Gathered vectors as lists, with empty lists in the place of bad vectors, whose errors are returned in
+/// order.
 fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     let vectors = Vectors::of(rows).ok_or_else(no_vectors)?;
     let mut bad = Vec::new();
@@ -79,7 +80,7 @@ fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     let stored = stored.ok_or_else(no_vectors)?;
     let DataType::LargeList(item) = stored.data_type() else { return Err(no_vectors()) };
     let values = match *offsets == **stored.offsets() {
-        // All of them are dense.
+        // All vectors are dense, so that their values are already in order.
         true => stored.values().clone(),
         false => Arc::new(Float64Array::from(all_values(&vectors, &offsets)?)),
     };
@@ -101,7 +102,7 @@ fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
     all.resize(count, 0.0);
     for (row, place) in offsets.windows(2).enumerate() {
         let to = &mut all[place[0] as usize..place[1] as usize];
-        // Bad ones have no place.
+        // A bad vector has no place among the values.
         if !to.is_empty() {
             vectors.copy_to(row, to);
         }
@@ -109,7 +110,7 @@ fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// Vectors at any depth of a gathered column as lists, and the rows that hold bad ones, in order.
+/// The vectors at any depth of a gathered column as lists, and the rows that hold bad vectors, in order.
 fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     if !holds_vectors(array.data_type()) {
         return Ok((array.clone(), Vec::new()));
@@ -157,7 +158,7 @@ fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     }
 }
 
-/// The rows that hold bad values: each once, and none that is null.
+/// The rows that hold bad values, each once and without null rows.
 fn in_rows(array: &dyn Array, values: Vec<BadValue>, row: impl Fn(usize) -> Option<usize>) -> Vec<BadValue> {
     let rows = values.into_iter().filter_map(|(value, error)| Some((row(value)?, error)));
     let mut rows: Vec<BadValue> =

@@ -10,11 +10,12 @@ use std::path::Path;
 use crate::paths::rust_files;
 
 /// The folders and files whose comments are done, from the root of the repository.
-const DONE: [&str; 20] = [
+const DONE: [&str; 22] = [
     "crates/arrow",
     "crates/base",
     "crates/cli",
     "crates/delta",
+    "crates/iceberg",
     "crates/image",
     "crates/petastorm",
     "crates/store",
@@ -22,6 +23,7 @@ const DONE: [&str; 20] = [
     "src/batch",
     "src/batch.rs",
     "src/cache",
+    "src/column",
     "src/lib.rs",
     "src/loader",
     "src/monitor",
@@ -50,13 +52,7 @@ const NAMED: [&str; 12] = [
 ];
 
 /// Paths within these folders whose comments are not done yet.
-const NOT_YET: [&str; 5] = [
-    "crates/cli/src/inspect",
-    "crates/cli/src/synth",
-    "crates/store/src/snapshot",
-    "crates/store/src/source/tables",
-    "tests/house",
-];
+const NOT_YET: [&str; 3] = ["crates/cli/src/inspect", "crates/cli/src/synth", "tests/house"];
 
 /// The longest line with a comment, in characters.
 const MAX_WIDTH: usize = 110;

@@ -1,7 +1,7 @@
-//! Files of Avro, as Iceberg writes them: records whose fields have numbers.
+//! Reads Avro files as Iceberg writes them: records whose fields have numbers.
 //!
-//! A reader of containers that takes nothing from their counts: a value is made of bytes that are there, and
-//! a block holds no more than [`LARGEST_BLOCK`].
+//! The reader trusts no count in a file: values are made only of bytes that exist, and a block holds at most
+//! [`LARGEST_BLOCK`] bytes.
 
 mod codec;
 mod schema;
@@ -18,19 +18,19 @@ pub(crate) use values::{Value, Wanted};
 
 const MAGIC: &[u8] = b"Obj\x01";
 
-/// The bytes between blocks.
+/// The number of bytes in the marker that ends each block.
 const MARKER: usize = 16;
 
-/// Bytes that a block may have once it is decompressed. Writers begin another one at 64 KiB.
+/// The most bytes of a block once it is decompressed. Writers begin a new block after 64 KiB.
 const LARGEST_BLOCK: usize = 64 << 20;
 
-/// How many times as many bytes as it has a file may have once it is decompressed, beyond one block.
+/// The most bytes of a decompressed file, beyond one block, as a multiple of its compressed size.
 const MOST_EXPANSION: usize = 200;
 
-/// Takes each record of a file: of its fields those that are wanted.
+/// Passes each record of a file, with the fields that are wanted, to `take`.
 ///
 /// # Errors
-/// `Corrupt` for a file that is damaged, `Unsupported` for an unknown codec; as `take` does.
+/// `Corrupt` for a damaged file, `Unsupported` for an unknown codec, and the errors of `take`.
 pub(crate) fn each(bytes: &[u8], wanted: Wanted, mut take: impl FnMut(Value) -> Result<()>) -> Result<()> {
     let mut input = Input::new(bytes);
     let header = header(&mut input).ok_or_else(|| malformed("it has no header of Avro"))?;
@@ -50,7 +50,7 @@ pub(crate) fn each(bytes: &[u8], wanted: Wanted, mut take: impl FnMut(Value) -> 
         left = left.saturating_sub(data.len());
         let mut records = Input::new(&data);
         for _ in 0..count {
-            // A record without a byte could come without end.
+            // Records without bytes could go on without end.
             if records.is_empty() {
                 return Err(malformed("a block has fewer records than it says"));
             }
@@ -151,7 +151,7 @@ mod tests {
         let circle =
             json!({"type": "record", "name": "r", "fields": [{"name": "a", "type": "r", "field-id": 1}]});
         assert!(refused(&file(&circle, "null", 1, &[0])).contains("makes no sense"));
-        // Each has the one before it twice: as many values as there are ways through them, and no byte.
+        // Each type has the one before it twice, so that there are 2^24 values without a byte of input.
         let mut doubled = json!("null");
         for depth in 0..24 {
             let pair = |name: &str, of: Json| json!({"name": name, "type": of, "field-id": 1});

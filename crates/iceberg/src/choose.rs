@@ -1,46 +1,46 @@
-//! Which snapshot of a table is meant.
+//! Chooses the snapshot of a table that a user means.
 
 use forebay_base::{Error, ErrorKind, Result};
 
 use crate::metadata::{Metadata, Snapshot};
 
-/// Numbers or names that a message lists before it stops.
+/// The most numbers or names that a message lists.
 const SHOWN: usize = 5;
 
-/// The type of a branch, which goes on; a tag stays.
+/// The type of a branch, whose snapshot changes with each commit; a tag keeps its snapshot.
 const BRANCH: &str = "branch";
 
-/// The snapshot that is wanted.
+/// The snapshot that a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<'a> {
-    /// The current one.
+    /// The current snapshot.
     Newest,
-    /// The one with this number.
+    /// The snapshot with this number.
     Id(u64),
-    /// That of a branch or a tag; or the one with a number and the number of the schema that it is read with,
+    /// The snapshot of a branch or a tag, or a snapshot and the schema to read it with, by their numbers,
     /// such as `7@2`.
     Named(&'a str),
-    /// The one that was current at a time, in milliseconds since 1970.
+    /// The snapshot that was current at a time, in milliseconds since 1970.
     Time(i64),
 }
 
-/// A snapshot, and the schema that it is read with.
+/// A snapshot, and the schema to read it with.
 #[derive(Debug)]
 pub struct Chosen<'a> {
-    /// The snapshot; `None` for a table that has none yet.
+    /// The snapshot; `None` for a table without any.
     pub snapshot: Option<&'a Snapshot>,
-    /// The number of the schema.
+    /// The number of the schema to read with.
     pub schema: i64,
-    /// Whether that is the one with which the snapshot is read by its number.
+    /// Whether the schema is the one that the snapshot's number alone selects.
     pub is_of_its_time: bool,
 }
 
 impl Metadata {
-    /// The snapshot that is wanted. A branch is read with the schema that the table has now, and all others
-    /// with that of their time.
+    /// Chooses the snapshot that is wanted. A branch is read with the table's current schema, and any other
+    /// snapshot with the schema of its own time.
     ///
     /// # Errors
-    /// `NotFound` where it was never there or has expired; `Unsupported` for an encrypted one.
+    /// `NotFound` if the snapshot never existed or has expired; `Unsupported` if it is encrypted.
     pub fn choose(&self, wanted: Wanted<'_>) -> Result<Chosen<'_>> {
         let (id, is_branch) = match wanted {
             Wanted::Newest => match self.current {
@@ -70,11 +70,11 @@ impl Metadata {
         Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time: schema == of_its_time })
     }
 
-    /// The snapshot that was current at a time.
+    /// The number of the snapshot that was current at a time.
     fn at(&self, time: i64) -> Result<i64> {
         let logged = self.log.iter().filter(|logged| logged.timestamp_ms <= time);
         let logged = logged.max_by_key(|logged| logged.timestamp_ms).map(|logged| logged.snapshot_id);
-        // Older writers keep no log.
+        // Older writers keep no log, so the times of the snapshots decide.
         let made = || {
             let made = self.snapshots.iter().filter(|snapshot| snapshot.time <= time && self.log.is_empty());
             made.max_by_key(|snapshot| snapshot.time).map(|snapshot| snapshot.id)
@@ -111,13 +111,13 @@ impl Metadata {
     }
 }
 
-/// The numbers of a snapshot and of a schema.
+/// Parses the numbers of a snapshot and of a schema, such as `7@2`.
 fn with_schema(name: &str) -> Option<(u64, i64)> {
     let (id, schema) = name.split_once('@')?;
     Some((id.parse().ok()?, schema.parse().ok()?))
 }
 
-/// The first of some names, and how many others there are.
+/// The first names, and the number of the others.
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");

@@ -1,39 +1,39 @@
-//! Deletion vectors, and the columns of files that delete rows by their positions.
+//! Deletion vectors, and the columns of files that delete rows by position.
 
 use std::ops::Range;
 
 use forebay_base::{Error, ErrorKind, Result, roaring};
 
-/// The columns of a file that deletes rows by their positions, with their numbers: the location of a file,
-/// and the row in it.
+/// The columns of a file that deletes rows by position, with their numbers: the location of a data file, and
+/// the row in it.
 pub const POSITION_COLUMNS: [(&str, i32); 2] = [("file_path", 2_147_483_546), ("pos", 2_147_483_545)];
 
-/// The bytes around a vector in its file: its size in front, and its checksum behind.
+/// The bytes around a vector in its file: its size before it, and its checksum after it.
 const FRAME: u64 = 8;
 
-/// The longest vector with its frame: what says so is untrusted.
+/// The most bytes of a vector with its frame, since the length in a manifest is untrusted.
 const LONGEST: u64 = i32::MAX as u64;
 
-/// Where the deleted rows of a file are.
+/// The place of a data file's deleted rows, as a vector in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionVector {
-    /// The location of the file that it is in.
+    /// The location of the file that stores the vector.
     pub location: Box<str>,
-    /// The size of that file.
+    /// The size of the file that stores the vector.
     pub size: u64,
-    /// Its first byte there.
+    /// The first byte of the vector in that file.
     pub(crate) offset: u64,
-    /// Its bytes with its frame.
+    /// The number of bytes of the vector with its frame.
     pub(crate) length: u64,
-    /// How many rows it has.
+    /// The number of rows in the vector.
     pub(crate) count: u64,
 }
 
 impl DeletionVector {
-    /// Its bytes in the file.
+    /// The byte range of the vector in its file.
     ///
     /// # Errors
-    /// `Corrupt` for a place that is not in the file.
+    /// `Corrupt` for a range that is not within the file.
     pub fn range(&self) -> Result<Range<u64>> {
         let end = self.offset.checked_add(self.length).filter(|end| *end <= self.size);
         match end.filter(|_| (FRAME + 1..=LONGEST).contains(&self.length)) {
@@ -42,10 +42,10 @@ impl DeletionVector {
         }
     }
 
-    /// The rows, of its bytes, as ranges that ascend.
+    /// The deleted rows that the vector's bytes hold, as ascending ranges.
     ///
     /// # Errors
-    /// `Corrupt` for a wrong checksum, a malformed vector, and another number of rows than the manifest says.
+    /// `Corrupt` for a wrong checksum, a malformed vector, or another number of rows than the manifest says.
     pub fn rows(&self, bytes: &[u8]) -> Result<Vec<Range<u64>>> {
         let data = roaring::unframed(bytes, self.length - FRAME).map_err(|why| malformed(&why))?;
         let rows = roaring::ranges(data).ok_or_else(|| malformed("it is malformed"))?;
@@ -66,7 +66,7 @@ fn malformed(what: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// A set of the rows 3 and 4, in its frame.
+    /// A vector with the rows 3 and 4, in its frame.
     fn framed() -> Vec<u8> {
         let mut data = 1_681_511_377u32.to_le_bytes().to_vec();
         data.extend(1u64.to_le_bytes());

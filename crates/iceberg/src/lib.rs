@@ -1,11 +1,11 @@
 //! The metadata of an [Apache Iceberg](https://iceberg.apache.org) table, read as plain values.
 //!
-//! An Iceberg table is a file of metadata, which names snapshots; a snapshot is a list of manifests, and
-//! these are lists of files with rows and of files that delete rows. This crate reads all of them: from the
-//! bytes of the metadata it chooses a snapshot, and from those of its manifests it makes a [`Table`] with the
-//! live files, what deletes rows of which, values of partitions, and the columns with their numbers in the
-//! files. It reads nothing itself: whoever uses it fetches the bytes, and reads the Parquet files that delete
-//! rows.
+//! An Iceberg table is a metadata file, which names snapshots; a snapshot is a list of manifests, and each
+//! manifest lists files with rows or files that delete rows. This crate parses all of these: it chooses a
+//! snapshot from the bytes of the metadata, and turns the bytes of the snapshot's manifests into a [`Table`]
+//! with the live files, the deletes that apply to each, the values of partitions, and the columns with their
+//! numbers in the files. It does no input or output: its user fetches the bytes, and reads the Parquet files
+//! that delete rows.
 //!
 //! ```text
 //! metadata ─► Metadata ─► Chosen ─► bytes of manifests ─► Scan ─► Table ─► bytes of vectors ─► rows

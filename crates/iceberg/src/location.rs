@@ -1,21 +1,21 @@
-//! Locations in metadata: absolute, as they were when the table was written.
+//! Resolves the locations in metadata, which are absolute as of when the table was written.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The place of a file of a table.
+/// The place of a table's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// Below the folder of the table, by its path from there.
+    /// A file below the folder of the table, by its path from there.
     Below(String),
-    /// Elsewhere in the store that the table is in, by its absolute path there.
+    /// A file elsewhere in the table's store, by its absolute path there.
     Beside(String),
 }
 
-/// The place of the file that a location in the metadata stands for. The table was written at `written`, and
-/// is in the folder `root` now: both are absolute paths or URLs.
+/// The file that a location in the metadata stands for. The table was written at `written`, and is in the
+/// folder `root` now; both are absolute paths or URLs.
 ///
 /// # Errors
-/// `Unsupported` for a file in another store, `Corrupt` for a location that is none.
+/// `Unsupported` for a file in another store, `Corrupt` for a location that no file can have.
 pub fn locate(location: &str, written: &str, root: &str) -> Result<Where> {
     let (file, here, then) = (Address::of(location), Address::of(root), Address::of(written));
     let below = |folder: &Address| {
@@ -23,7 +23,7 @@ pub fn locate(location: &str, written: &str, root: &str) -> Result<Where> {
         let rest = file.path.strip_prefix(folder.path.trim_end_matches('/')).filter(|_| is_there)?;
         rest.strip_prefix('/')
     };
-    // Where the table was moved, the files that it names are where they are now.
+    // If the table was moved, its files moved with it, so that they are below its present folder.
     let (path, place): (&str, fn(String) -> Where) = match below(&here).or_else(|| below(&then)) {
         Some(path) => (path, Where::Below),
         None if file.store == here.store => (file.path.trim_start_matches('/'), Where::Beside),
@@ -44,9 +44,9 @@ pub fn locate(location: &str, written: &str, root: &str) -> Result<Where> {
     }
 }
 
-/// A location as the store and the path in it.
+/// A location, as a store and a path in it.
 struct Address<'a> {
-    /// The kind of the store and its name; `None` on the local disk.
+    /// The scheme and the name of the store; `None` on the local disk.
     store: Option<(&'a str, &'a str)>,
     path: &'a str,
 }
@@ -72,7 +72,8 @@ impl<'a> Address<'a> {
     }
 }
 
-/// A container of Azure, which has two addresses of one account.
+/// A container in Azure, under the name of its account, since both endpoints of an account have the same
+/// files.
 fn azure<'a>(scheme: &'a str, host: &'a str, path: &'a str) -> Address<'a> {
     let endings = [".dfs.core.windows.net", ".blob.core.windows.net"];
     let plain = endings.iter().find_map(|ending| host.strip_suffix(ending));

@@ -1,30 +1,30 @@
-//! Lists of manifests, and the entries of a manifest.
+//! Parses lists of manifests, and the entries of a manifest.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::avro::{self, Value, Wanted};
 
-/// The fields of a list of manifests, by their numbers.
+/// The numbers of the fields that are read from a list of manifests.
 const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519];
 
-/// The fields of a manifest.
+/// The numbers of the fields that are read from a manifest.
 const ENTRY: &[i32] = &[0, 2, 3, 100, 101, 102, 103, 104, 131, 132, 134, 135, 143, 144, 145];
 
-/// The field with the values of a partition.
+/// The number of the field with the values of a partition.
 const PARTITION: i32 = 102;
 
-/// A manifest: a list of files.
+/// A manifest, as a list of manifests has it: it lists files in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its location.
+    /// The location of the manifest.
     pub location: String,
-    /// Bytes, if they are known.
+    /// The size of the manifest in bytes, if it is known.
     pub size: Option<u64>,
-    /// The number of the partitions of its files.
+    /// The number of the partition spec of its files.
     pub(crate) spec: i64,
-    /// Which commit it was added by, in order.
+    /// The sequence number of the commit that added the manifest.
     pub(crate) sequence: i64,
-    /// Whether its files delete rows.
+    /// Whether the files of the manifest delete rows.
     pub(crate) has_deletes: bool,
 }
 
@@ -37,19 +37,19 @@ pub(crate) struct Entry {
     pub(crate) partition: Value,
     pub(crate) rows: u64,
     pub(crate) size: u64,
-    /// Which commit its rows are of, in order.
+    /// The sequence number of the commit that the file's rows belong to.
     pub(crate) sequence: i64,
-    /// Where its row groups begin.
+    /// The number of row groups, if the manifest says where they begin.
     pub(crate) row_groups: Option<usize>,
-    /// The numbers of the columns that deleted rows are told by.
+    /// The numbers of the columns whose values identify deleted rows.
     pub(crate) equality: Vec<i32>,
-    /// The file that it deletes rows of, if it is one alone.
+    /// The data file whose rows this file deletes, if it is only one.
     pub(crate) deletes_of: Option<Box<str>>,
-    /// The place of a deletion vector in its file, and its bytes.
+    /// The offset of a deletion vector in its file, and its length in bytes.
     pub(crate) blob: Option<(u64, u64)>,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Rows,
@@ -58,16 +58,16 @@ pub(crate) enum Content {
 }
 
 impl Manifest {
-    /// One of a snapshot that lists its manifests itself.
+    /// A manifest of a snapshot that lists its manifests itself.
     pub fn alone(location: &str) -> Self {
         Manifest { location: location.to_owned(), size: None, spec: 0, sequence: 0, has_deletes: false }
     }
 }
 
-/// The manifests of a list.
+/// Parses a list of manifests.
 ///
 /// # Errors
-/// `Corrupt` for a file that is no such list, `Unsupported` for an encrypted manifest.
+/// `Corrupt` if the bytes are not such a list, `Unsupported` for an encrypted manifest.
 pub fn manifests(bytes: &[u8]) -> Result<Vec<Manifest>> {
     let mut all = Vec::new();
     avro::each(bytes, Wanted::fields(LISTED, 500), |mut record| {
@@ -90,10 +90,10 @@ pub fn manifests(bytes: &[u8]) -> Result<Vec<Manifest>> {
     Ok(all)
 }
 
-/// Takes each file that is live in a manifest.
+/// Passes each live file of a manifest to `take`.
 ///
 /// # Errors
-/// `Corrupt` for a file that is no manifest, `Unsupported` for encrypted files; as `take` does.
+/// `Corrupt` if the bytes are not a manifest, `Unsupported` for encrypted files, and the errors of `take`.
 pub(crate) fn each(
     manifest: &Manifest,
     bytes: &[u8],
@@ -104,7 +104,7 @@ pub(crate) fn each(
         let is_added = match status {
             0 => false,
             1 => true,
-            // It is there no more.
+            // The file was removed.
             2 => return Ok(()),
             other => return Err(unknown("an entry", other)),
         };

@@ -1,4 +1,4 @@
-//! The metadata of a table: its schemas, its partitions and its snapshots.
+//! The metadata of a table: its schemas, its partition specs and its snapshots.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,19 +11,19 @@ use serde_json::Value as Json;
 use crate::names::NameMapping;
 use crate::schema::{self, Column};
 
-/// The versions of the format that are read.
+/// The versions of the format that this crate reads.
 const VERSIONS: std::ops::RangeInclusive<i64> = 1..=3;
 
-/// The first bytes of metadata that is compressed.
+/// The first bytes of compressed metadata.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// Bytes that metadata may have once it is decompressed.
+/// The most bytes of metadata that are decompressed.
 const LARGEST: u64 = 1 << 30;
 
-/// The property with the names of columns in files without numbers.
+/// The property with the names of columns in files whose columns have no numbers.
 const NAME_MAPPING: &str = "schema.name-mapping.default";
 
-/// The number of the first field of a partition where a table of the first version gives none.
+/// The number of the first partition field if a table of the first version gives none.
 const FIRST_PARTITION_FIELD: i32 = 1_000;
 
 /// The metadata of a table.
@@ -33,19 +33,19 @@ pub struct Metadata {
     pub version: i64,
     /// The identity of the table through all of its snapshots, if it has one.
     pub id: Option<String>,
-    /// The folder that it was written in.
+    /// The folder that the table was written in, as a location.
     pub location: String,
-    /// The snapshots that are kept.
+    /// The snapshots that the table keeps.
     pub snapshots: Vec<Snapshot>,
     /// The snapshot that is current, if there is one.
     pub(crate) current: Option<i64>,
     pub(crate) current_schema: i64,
     pub(crate) schemas: BTreeMap<i64, Json>,
     pub(crate) references: BTreeMap<String, Reference>,
-    /// Which snapshots were current, since when.
+    /// The snapshots that became current, with their times.
     pub(crate) log: Vec<Logged>,
     pub(crate) mapping: NameMapping,
-    /// Whether files without numbers have columns by their names.
+    /// Whether the table has names for columns of files without numbers.
     pub has_names: bool,
     specs: BTreeMap<i64, Vec<PartitionField>>,
     default_spec: i64,
@@ -55,19 +55,19 @@ pub struct Metadata {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Snapshot {
-    /// Its number, which says nothing of its order.
+    /// The number of the snapshot, which does not follow the order of snapshots.
     #[serde(rename = "snapshot-id")]
     pub id: i64,
-    /// When it was made, in milliseconds since 1970.
+    /// The time when the snapshot was made, in milliseconds since 1970.
     #[serde(rename = "timestamp-ms")]
     pub time: i64,
-    /// The location of the list of its manifests.
+    /// The location of the list of manifests.
     pub manifest_list: Option<String>,
-    /// The locations of its manifests, which tables of the first version may have instead.
+    /// The locations of the manifests, which a table of the first version may have instead of a list.
     pub manifests: Option<Vec<String>>,
-    /// The schema that was current.
+    /// The number of the schema that was current.
     pub(crate) schema_id: Option<i64>,
-    /// The key that its list of manifests is encrypted with.
+    /// The key with which the list of manifests is encrypted.
     pub(crate) key_id: Option<Json>,
 }
 
@@ -88,12 +88,12 @@ pub(crate) struct Logged {
     pub(crate) timestamp_ms: i64,
 }
 
-/// A field of the partitions.
+/// A field of a partition spec.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PartitionField {
     pub(crate) source_id: Option<i32>,
-    /// Its number in manifests.
+    /// The number of the field in manifests.
     pub(crate) field_id: Option<i32>,
     pub(crate) transform: String,
 }
@@ -130,7 +130,7 @@ struct Spec {
     fields: Vec<PartitionField>,
 }
 
-/// The version alone, so that later ones are refused as such whatever else they have.
+/// The version alone, so that a later version is refused as such, whatever else it has.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Version {
@@ -138,10 +138,10 @@ struct Version {
 }
 
 impl Metadata {
-    /// Reads the bytes of a file of metadata, compressed or not.
+    /// Parses the bytes of a metadata file, compressed or not.
     ///
     /// # Errors
-    /// `Corrupt` for what is none, `Unsupported` for a later version of the format.
+    /// `Corrupt` if the bytes are not metadata, `Unsupported` for a later version of the format.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let plain;
         let text = match bytes.starts_with(GZIP) {
@@ -168,7 +168,7 @@ impl Metadata {
             schemas.insert(id, schema);
         }
         let mut current_schema = written.current_schema_id;
-        // The one schema of older tables.
+        // Older tables have a single schema.
         if let Some(schema) = written.schema.filter(|_| schemas.is_empty()) {
             let id = number(&schema).unwrap_or(0);
             current_schema = Some(id);
@@ -179,7 +179,7 @@ impl Metadata {
             _ => written.partition_specs.into_iter().map(|spec| (spec.spec_id, spec.fields)).collect(),
         };
         let mapping = written.properties.get(NAME_MAPPING);
-        // A table without a snapshot may say so by a negative number.
+        // A negative number means that the table has no current snapshot.
         let current = written.current_snapshot_id.filter(|id| *id >= 0);
         if let Some(snapshot) = written.snapshots.iter().find(|snapshot| snapshot.id < 0) {
             return Err(malformed(&format!("a snapshot has the number {}", snapshot.id)));
@@ -201,16 +201,16 @@ impl Metadata {
         })
     }
 
-    /// The columns of a schema, by its number.
+    /// The columns of the schema with this number.
     ///
     /// # Errors
-    /// `Corrupt` for a schema that is none; `Unsupported`, with the column, for types that are not read.
+    /// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
     pub fn columns(&self, schema: i64) -> Result<Vec<Column>> {
         let json = self.schemas.get(&schema);
         schema::columns(json.ok_or_else(|| malformed(&format!("it has no schema {schema}")))?, &self.mapping)
     }
 
-    /// A column by its number, of the newest schema that has it.
+    /// The column with this number, as the current schema or else the last schema with the column has it.
     pub(crate) fn column(&self, id: i32) -> Result<Option<Column>> {
         let current = self.schemas.get(&self.current_schema);
         for schema in current.into_iter().chain(self.schemas.values().rev()) {
@@ -221,14 +221,14 @@ impl Metadata {
         Ok(None)
     }
 
-    /// The fields of partitions, each by its number in manifests.
+    /// The fields of a partition spec, with their numbers in manifests.
     pub(crate) fn spec(&self, id: i64) -> Result<Vec<(i32, PartitionField)>> {
         let fields = self.specs.get(&id).ok_or_else(|| malformed(&format!("it has no partitions {id}")))?;
         let numbered = fields.iter().zip(FIRST_PARTITION_FIELD..);
         Ok(numbered.map(|(field, number)| (field.field_id.unwrap_or(number), field.clone())).collect())
     }
 
-    /// What newer files are partitioned by, as people write it.
+    /// The partition fields of newly written files, as users write them.
     pub fn partitioned_by(&self) -> Vec<String> {
         let fields = self.specs.get(&self.default_spec).into_iter().flatten();
         let shown = fields.filter(|field| !field.is_void()).map(|field| {
@@ -244,7 +244,7 @@ impl Metadata {
 }
 
 impl PartitionField {
-    /// Whether it is there no more.
+    /// Whether the field was removed from the partitions.
     pub(crate) fn is_void(&self) -> bool {
         self.transform == "void"
     }

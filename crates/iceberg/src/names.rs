@@ -1,29 +1,29 @@
-//! What fields are called in files that have no numbers for them.
+//! The names of fields in files whose columns have no numbers.
 
 use std::collections::HashMap;
 
 use forebay_base::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
-/// What a field of a table is called, and what tells it in the files.
+/// The name of a table's field, with the number and the names that identify it in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldName {
-    /// The name that the table gives it.
+    /// The name of the field in the table.
     pub name: String,
-    /// The number in the files.
+    /// The number of the field in files.
     pub id: i32,
-    /// The names in files without numbers; none where the table says of none.
+    /// The names of the field in files without numbers; empty if the table gives none.
     pub stored: Vec<String>,
-    /// Inside it: the fields of a structure, the item of a list, the key and the value of a map.
+    /// The fields inside: those of a structure, the item of a list, or the key and the value of a map.
     pub inner: Vec<FieldName>,
 }
 
-/// The names that a table has for its fields in files without numbers.
+/// The names that a table gives to its fields in files without numbers.
 #[derive(Debug, Default)]
 pub(crate) struct NameMapping(HashMap<i32, Vec<String>>);
 
 impl NameMapping {
-    /// By the value of the table's property for it.
+    /// Parses the value of the table's property with the names.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let fields: Vec<Mapped> = serde_json::from_str(text).map_err(|error| {
             let cause = format!("the mapping of names of the table cannot be read: {error}");

@@ -1,4 +1,4 @@
-//! Folds the manifests of a snapshot to the files that are live, and what deletes rows of which.
+//! Folds the manifests of a snapshot to its live files and the deletes that apply to them.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ use crate::schema::Column;
 use crate::table::{Equality, File, Positions, Table};
 use crate::value;
 
-/// The manifests of a snapshot, as far as they were taken.
+/// The manifests of a snapshot that were taken so far.
 pub struct Scan<'a> {
     metadata: &'a Metadata,
     columns: Vec<Column>,
-    /// The partitions of the files by the number of their fields and their values.
+    /// The place of each partition in `constants`, by the number of its spec and its values.
     partitions: HashMap<(i64, Value), u32>,
     constants: Vec<Vec<(usize, ArrayRef)>>,
     files: Vec<File>,
     positions: Vec<Positions>,
     equalities: Vec<Equality>,
-    /// Deletion vectors by the file that they are of, each with its place in the order of commits.
+    /// The deletion vectors by the data file they belong to, with the sequence numbers of their commits.
     vectors: HashMap<Box<str>, (DeletionVector, i64)>,
 }
 
 impl<'a> Scan<'a> {
-    /// Of a snapshot that is read with a schema, by its number.
+    /// Starts a scan that reads with the schema of this number.
     ///
     /// # Errors
-    /// As [`Metadata::columns`].
+    /// The errors of [`Metadata::columns`].
     pub fn new(metadata: &'a Metadata, schema: i64) -> Result<Self> {
         Ok(Scan {
             metadata,
@@ -45,10 +45,11 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Takes a manifest, in any order.
+    /// Adds a manifest; manifests may come in any order.
     ///
     /// # Errors
-    /// `Corrupt` where it cannot be read; `Unsupported` for files that are not Parquet, or encrypted.
+    /// `Corrupt` if the manifest cannot be read; `Unsupported` for files that are not Parquet or are
+    /// encrypted.
     pub fn manifest(&mut self, manifest: &Manifest, bytes: &[u8]) -> Result<()> {
         let spec = self.metadata.spec(manifest.spec)?;
         manifest::each(manifest, bytes, |entry| {
@@ -129,19 +130,19 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The place of a partition, with the columns that have one value in it.
+    /// The place of a partition in `constants`, which is added if it is new.
     fn partition(&mut self, spec: i64, fields: &[(i32, PartitionField)], mut values: Value) -> Result<u32> {
         let key = (spec, values.clone());
         if let Some(known) = self.partitions.get(&key) {
             return Ok(*known);
         }
         let mut constants = Vec::new();
-        // Values of other transforms do not give those of the column.
+        // Only an identity transform gives the value of the column itself.
         for (id, field) in fields.iter().filter(|(_, field)| field.transform == "identity") {
             let is_source = |column: &Column| Some(column.name.id) == field.source_id;
             let Some(at) = self.columns.iter().position(is_source) else { continue };
             let column = &self.columns[at];
-            // A partition without the field has no value, which is not the value null.
+            // A partition without the field does not say that the value is null.
             let Some(value) = values.replaced(*id) else { continue };
             let array = value::array(column.field.data_type(), &value).ok_or_else(|| {
                 let cause = "a partition has a value that is none of this column";
@@ -156,7 +157,7 @@ impl<'a> Scan<'a> {
         Ok(next)
     }
 
-    /// The table, once all of its manifests were taken.
+    /// Makes the table once all of its manifests were added.
     pub fn finish(mut self) -> Table {
         for file in &mut self.files {
             let vector = self.vectors.remove(&file.location);

@@ -1,4 +1,4 @@
-//! The columns of a table: as they are delivered, and what tells them in its files.
+//! The columns of a table: their delivered types, and the names and numbers that identify them in files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,18 +14,19 @@ use crate::{default, value};
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// As it is delivered. Strings and binary are views; everything but the keys of maps may be null.
+    /// The field as it is delivered. Strings and binary values are views; everything but the keys of maps may
+    /// be null.
     pub field: FieldRef,
-    /// What it is called, and what tells it in the files.
+    /// The name of the column, with the number and the names that identify it in files.
     pub name: FieldName,
-    /// Its value in files that lack it, a column of one row; null if there is none.
+    /// The value of the column in files that lack it, as an array of one row; `None` if it is null there.
     pub default: Option<ArrayRef>,
 }
 
-/// The columns of a schema as the metadata has it.
+/// The columns of a schema, as the metadata has it.
 ///
 /// # Errors
-/// `Corrupt` for what is no schema; `Unsupported`, with the column, for types that are not read.
+/// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
 pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<Column>> {
     let fields = fields_of(schema).ok_or_else(|| malformed("it has no fields"))?;
     let columns = fields.iter().map(|json| {
@@ -41,10 +42,10 @@ pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<Column
     }
 }
 
-/// The column with a number, of the fields right in a schema.
+/// The column with this number, if it is a top-level field of the schema.
 ///
 /// # Errors
-/// As [`columns`].
+/// The errors of [`columns`].
 pub(crate) fn column(schema: &Json, id: i32, mapping: &NameMapping) -> Result<Option<Column>> {
     let is_it = |field: &&Json| field.get("id").and_then(Json::as_i64) == Some(id.into());
     let Some(json) = fields_of(schema).and_then(|fields| fields.iter().find(is_it)) else { return Ok(None) };
@@ -82,7 +83,7 @@ fn default_of(json: &Json, data_type: &DataType) -> Result<Option<ArrayRef>> {
     }
 }
 
-/// A field of the schema or of a structure in it.
+/// Parses a field of the schema, or of a structure inside.
 fn member(json: &Json, mapping: &NameMapping) -> Result<(FieldRef, FieldName)> {
     let name = json.get("name").and_then(Json::as_str).ok_or_else(|| malformed("a field has no name"))?;
     let named = |error| at(error, name);
@@ -93,7 +94,7 @@ fn member(json: &Json, mapping: &NameMapping) -> Result<(FieldRef, FieldName)> {
     Ok((field, FieldName { name: name.to_owned(), id, stored: mapping.of(id), inner }))
 }
 
-/// A type, and the names inside it.
+/// A type, and the names of the fields inside.
 struct Typed {
     data_type: DataType,
     inner: Vec<FieldName>,

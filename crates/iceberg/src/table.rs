@@ -1,83 +1,85 @@
-//! One snapshot of a table.
+//! A snapshot of a table, as its manifests describe it.
 
 use forebay_arrow::array::ArrayRef;
 
 use crate::deletes::DeletionVector;
 use crate::schema::Column;
 
-/// One snapshot of a table: its columns, its live files, and what deletes rows of them.
+/// A snapshot of a table: its columns, its live files, and the deletes that apply to them.
 #[derive(Debug)]
 pub struct Table {
     /// The columns in order.
     pub columns: Vec<Column>,
-    /// For each partition the columns that have one value in it, by their places, with that.
+    /// For each partition the columns with one value: the place of each column, and the value.
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, in the order of their locations.
     pub files: Vec<File>,
-    /// The files that delete rows by their positions.
+    /// The files that delete rows by position.
     pub positions: Vec<Positions>,
-    /// The files that delete rows by their values.
+    /// The files that delete rows by value.
     pub equalities: Vec<Equality>,
 }
 
 /// A file with rows.
 #[derive(Debug)]
 pub struct File {
-    /// Its location.
+    /// The location of the file.
     pub location: Box<str>,
-    /// Bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// Rows with those that are deleted.
+    /// The number of rows, deleted ones included.
     pub rows: u64,
-    /// How many row groups it has, where the manifest says where they begin.
+    /// The number of row groups, if the manifest says where they begin.
     pub row_groups: Option<usize>,
-    /// Its partition, by its place among those of the table.
+    /// The partition of the file, by its place in the table's partitions.
     pub partition: u32,
-    /// Which commit its rows are of, in order.
+    /// The sequence number of the commit that the rows belong to.
     pub sequence: i64,
-    /// Which of its rows are deleted.
+    /// The deletion vector of the file, if it has one.
     pub deletion: Option<Box<DeletionVector>>,
 }
 
-/// A file that deletes rows by their positions.
+/// A file that deletes rows by position.
 #[derive(Debug)]
 pub struct Positions {
-    /// Its location.
+    /// The location of the file.
     pub location: Box<str>,
-    /// Bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// Which commit it is of, in order.
+    /// The sequence number of the commit that the file belongs to.
     pub sequence: i64,
 }
 
-/// A file that deletes rows by their values.
+/// A file that deletes rows by value.
 #[derive(Debug)]
 pub struct Equality {
-    /// Its location.
+    /// The location of the file.
     pub location: Box<str>,
-    /// Bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// Which commit it is of, in order.
+    /// The sequence number of the commit that the file belongs to.
     pub sequence: i64,
-    /// The partition whose rows it deletes, by its place among those of the table; `None` for all of them.
+    /// The partition whose rows are deleted, by its place in the table's partitions; `None` for all
+    /// partitions.
     pub partition: Option<u32>,
-    /// The columns that rows are told by.
+    /// The columns whose values identify deleted rows.
     pub columns: Vec<Column>,
 }
 
 impl Table {
-    /// The file at a location, by its place.
+    /// The place of the file with this location.
     pub fn file_at(&self, location: &str) -> Option<usize> {
         self.files.binary_search_by(|file| (*file.location).cmp(location)).ok()
     }
 
-    /// Whether a file that deletes rows by their positions concerns a file: its rows are not of later
-    /// commits, and no deletion vector has taken its place.
+    /// Whether deletes by position apply to a file: its rows belong to the same commit or an earlier one, and
+    /// no deletion vector replaces the deletes.
     pub fn concerns(&self, positions: &Positions, file: &File) -> bool {
         file.sequence <= positions.sequence && file.deletion.is_none()
     }
 
-    /// Whether a file that deletes rows by their values concerns a file: its rows are of earlier commits.
+    /// Whether deletes by value apply to a file: its rows belong to an earlier commit, and to the partition
+    /// of the deletes.
     pub fn compares(&self, equality: &Equality, file: &File) -> bool {
         file.sequence < equality.sequence
             && equality.partition.is_none_or(|partition| partition == file.partition)

@@ -1,4 +1,4 @@
-//! Single values of columns: of partitions, and defaults.
+//! Single values of columns: the values of partitions, and defaults.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::avro::Value;
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
-/// A column of one row with a value; `None` where it is no value of the type. One of a narrower type is
-/// widened, as the type of a column may have been since the value was written.
+/// An array of one row with the value; `None` if the value does not fit the type. A value of a narrower type
+/// is widened, since the column may have had that type when the value was written.
 pub(crate) fn array(data_type: &DataType, value: &Value) -> Option<ArrayRef> {
     Some(match (data_type, value) {
         (_, Value::Null) => new_null_array(data_type, 1),

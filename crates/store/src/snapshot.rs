@@ -1,9 +1,9 @@
 //! A data set at one moment, as its location describes it, before any of its files is read.
 //!
-//! A plain value. A folder, a glob or a list of files makes one from a listing; a table format from the list that the
-//! table keeps of its live files. Everything that such a list says beyond the files themselves is here and nowhere else:
-//! deleted rows, columns that are constant in a file, the schema, the number of rows. The union of several snapshots is a
-//! snapshot, and a snapshot becomes a catalogue with the footers of its files.
+//! A snapshot is a plain value. A folder, a glob or a list of files gives one from a listing; a table format
+//! gives one from the table's own list of live files. A snapshot holds everything that such a list says
+//! beyond the files: deleted rows, columns that are constant in a file, the schema, the numbers of rows. The
+//! union of several snapshots is a snapshot, and the footers of the files turn a snapshot into a catalogue.
 //!
 //! ```text
 //! folder, glob, list ─ listing ──────────┐
@@ -31,22 +31,23 @@ pub use statistics::{FileStatistics, Listed, ListedBounds, ListedColumn, ListedN
 pub(crate) use table::time_shown;
 pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVersions};
 
-/// The files of a location, and what is known of them before they are read.
+/// The files of a location, and all that is known about them before they are read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The folder that paths are relative to, as an absolute path or URL.
     pub root: String,
     /// The files, in the order in which the format gives them.
     pub files: Vec<DataFile>,
-    /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
+    /// Anything that identifies the rows beside files, constants and deleted rows; it is part of the
+    /// fingerprint.
     pub identities: Vec<Arc<str>>,
     /// The folders that were opened, each with the file that may keep the footers of its files.
     pub indexes: Vec<IndexPlace>,
     /// The files `_common_metadata` of the folders that were opened.
     pub common_metadata: Vec<MetadataFile>,
-    /// For each location with files of several splits, the sentence that says so.
+    /// For each location whose files belong to several splits, a sentence that says so.
     pub splits: Vec<String>,
-    /// The tables that were opened, each at one version.
+    /// The tables that were opened, each at a version.
     pub tables: Vec<TableVersion>,
 }
 
@@ -55,65 +56,68 @@ pub struct Snapshot {
 pub struct IndexPlace {
     /// The folder, as an absolute path or URL.
     pub root: String,
-    /// The volume of the store that it is in.
+    /// The volume of the store that the folder is in.
     pub volume: usize,
     /// The path of the file in the volume.
     pub path: object_store::path::Path,
-    /// The file, if it is there.
+    /// The address, size and version of the file, if it exists.
     pub found: Option<Pin>,
-    /// Whether all files of the folder were opened, so that the file may be written.
+    /// Whether all files of the folder were opened, so that the index may be written.
     pub is_whole: bool,
 }
 
-/// A file `_common_metadata`: a footer without rows, for what a folder has to say of its files together.
+/// A file `_common_metadata`: a footer without rows, which describes all files of a folder.
 #[derive(Clone, Debug)]
 pub struct MetadataFile {
-    /// The volume of the store that it is in.
+    /// The volume of the store that the file is in.
     pub volume: usize,
-    /// Its address, size and version.
+    /// The address, size and version of the file.
     pub pin: Pin,
 }
 
 /// A Parquet file that is to be read.
 #[derive(Clone, Debug)]
 pub struct DataFile {
-    /// Its path or URL as the user would write it.
+    /// The path or URL of the file as the user would write it.
     pub shown: Arc<str>,
-    /// Its absolute path or URL, which is unique.
+    /// The absolute path or URL of the file, which is unique.
     pub whole: String,
-    /// Its path relative to what all locations share, with `/`; settled by the union.
+    /// The path of the file relative to the folder that all locations share, with `/` as the separator; the
+    /// union sets it.
     pub relative: String,
-    /// Which of the store's volumes it is in.
+    /// The volume of the store that the file is in.
     pub volume: usize,
-    /// Its address, size and version.
+    /// The address, size and version of the file.
     pub pin: Pin,
-    /// The file's end, if the request that found the file returned it.
+    /// The end of the file, if the request that found the file returned it.
     pub tail: Option<Bytes>,
-    /// The keys of the folders that it is in and that its location does not name. They become constants where the files hold no
-    /// columns of their names.
+    /// The keys of the `key=value` folders above the file that its location does not name. A key becomes a
+    /// constant if the files have no column of its name.
     pub keys: Arc<[PartitionKey]>,
-    /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
-    /// column of its name.
+    /// Columns that have one value in all rows of the file, such as partition values. A constant replaces a
+    /// stored column of the same name.
     pub constants: Arc<[Constant]>,
-    /// Columns with the value that they have where the file lacks them. They become constants then.
+    /// Columns with a default: if the file lacks the column, its default becomes a constant.
     pub defaults: Arc<[Constant]>,
-    /// Rows of the file that are deleted, by their ordinal in it.
+    /// The deleted rows of the file, by their ordinals.
     pub deleted: Option<RowSet>,
-    /// The columns, by field and in order, where they are not all stored columns and then the constants. One that the file
-    /// lacks is null, and one of a narrower type is widened.
+    /// The columns in order, unless they are all stored columns followed by the constants. A column that the
+    /// file lacks is null, and a stored column of a narrower type is widened.
     pub schema: Option<SchemaRef>,
-    /// What the columns of a table are called in the file.
+    /// The names and numbers that the columns of a table have in the file.
     pub names: Option<Arc<ColumnNames>>,
-    /// Rows of the file with those that are deleted, if they are known without the footer; compared with it.
+    /// The number of rows in the file, deleted ones included, if it is known without the footer. It is
+    /// compared with the footer.
     pub rows: Option<u64>,
-    /// Rows of each row group, if they are known without the footer; compared with it.
+    /// The number of rows in each row group, if it is known without the footer. It is compared with the
+    /// footer.
     pub row_counts: Option<Arc<[u64]>>,
-    /// What the list of its table says of its values, for filters that rule out the file.
+    /// The statistics of the file's values in the list of its table, with which filters rule out the file.
     pub statistics: Option<FileStatistics>,
 }
 
 impl DataFile {
-    /// A file of which only the address and version are known.
+    /// A file of which only the address and the version are known.
     pub fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
         DataFile {
             shown,
@@ -155,64 +159,66 @@ impl DataFile {
         Some(hash.digest())
     }
 
-    /// Whether the list of its table says something of its rows.
+    /// Whether the list of a table says anything about the values in the file's rows.
     pub(crate) fn is_listed(&self) -> bool {
         self.keys.is_empty() && (!self.constants.is_empty() || self.statistics.is_some())
     }
 
-    /// What is known of its rows before its footer is read.
+    /// All that is known about the file's rows before its footer is read.
     pub(crate) fn listed(&self) -> Listed<'_> {
         Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
 
-    /// Whether it can be planned with before its footer is read.
+    /// Whether an epoch can be planned before the footer of the file is read.
     pub fn is_declared(&self) -> bool {
         self.schema.is_some() && self.row_counts.is_some()
     }
 
-    /// Where it is, for messages.
+    /// The place of the file, for messages.
     pub fn place(&self) -> Place {
         Place::file(self.shown.clone())
     }
 }
 
-/// The version of the file that is read.
+/// The file that is read, fixed at one version.
 #[derive(Clone, Debug)]
 pub struct Pin {
-    /// The address in the volume.
+    /// The address of the file in its volume.
     pub path: object_store::path::Path,
-    /// The size in bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// What tells this version of it from another.
+    /// A mark that tells this version of the file from others.
     pub version: FileVersion,
 }
 
-/// Distinguishes one version of a file from the next.
+/// A mark that distinguishes one version of a file from the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileVersion {
-    /// Time of the last change, in nanoseconds since 1970.
+    /// The time of the last change, in nanoseconds since 1970.
     Modified(i128),
-    /// The same of a local file, which programs may set as they like, and the time of the last change of the file itself or of
-    /// what the system keeps of it, which they may not.
+    /// The times of a local file. Programs may set the time of the content as they like, but not the time at
+    /// which the system last changed the file or its attributes.
     Local {
-        /// Of the content, in nanoseconds since 1970.
+        /// The time of the last change of the content, in nanoseconds since 1970.
         modified: i128,
-        /// Of the file: also where it was renamed, linked or given to someone else.
+        /// The time of the last change of the file or its attributes, such as a rename, a new link or a new
+        /// owner.
         changed: i128,
-        /// The number of the file in its file system, which tells apart files that were written within one tick of its clock; 0
-        /// where files are numbered anew each time.
+        /// The number of the file in its file system, which distinguishes files that were written within one
+        /// tick of the clock; 0 if the file system does not keep its numbers.
         inode: u64,
     },
-    /// The store's own tag of the content.
+    /// The tag that the store gives to the content.
     ETag(Arc<str>),
-    /// Its name alone, in this version of its table: a table never writes one of its files twice.
+    /// The version of the table that the file belongs to; the name is enough, since a table never writes a
+    /// file twice.
     OfTable(u64),
 }
 
 impl FileVersion {
-    /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked,
-    /// renamed or given to someone else stays the same.
+    /// Whether two versions have the same content, as far as that shows while the file is read: a new link, a
+    /// rename or a new owner leaves the content as it is.
     pub fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
             (
@@ -224,8 +230,8 @@ impl FileVersion {
         }
     }
 
-    /// All that is known, for what is kept of a file beyond the process: a file that was replaced by one of the same size and
-    /// time is another one.
+    /// All marks of the version as a text, for data that outlives the process: a file that was replaced by
+    /// one of the same size and time is a different file.
     pub fn for_keys(&self) -> String {
         match self {
             FileVersion::Local { changed, inode, .. } => format!("{self} ctime:{changed} inode:{inode}"),
@@ -248,9 +254,9 @@ impl fmt::Display for FileVersion {
 /// A column with one value in all rows of a file.
 #[derive(Clone, Debug)]
 pub struct Constant {
-    /// Typed as it is delivered: strings and binary as views.
+    /// The field as it is delivered: strings and binary values are views.
     pub field: FieldRef,
-    /// One row.
+    /// The value, as an array of one row.
     pub value: ArrayRef,
 }
 
@@ -259,19 +265,19 @@ pub struct Constant {
 pub struct PartitionKey {
     /// The name of the key.
     pub name: String,
-    /// As text; `None` is null.
+    /// The value as text; `None` for null.
     pub value: Option<String>,
 }
 
 impl Snapshot {
-    /// A file that was named.
+    /// The snapshot of a single file that the user named.
     pub fn of_file(file: DataFile) -> Self {
         Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
     }
 
     /// The files of all `snapshots`, ordered by their paths relative to the folder that all of them share.
     ///
-    /// Fails with `NotFound` without any file, and with `Invalid` for a file that two of them have.
+    /// Fails with `NotFound` if there are no files, and with `Invalid` if two snapshots have the same file.
     pub fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
         let (mut roots, mut all) = (Vec::new(), Snapshot::default());
         for snapshot in snapshots {
@@ -305,12 +311,12 @@ impl Snapshot {
     }
 }
 
-/// The folder of a path or URL.
+/// The folder that a path or URL is in.
 fn parent(whole: &str) -> String {
     whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
 }
 
-/// The deepest folder that contains all of them.
+/// The deepest folder that contains all `folders`.
 fn common(folders: &[String]) -> &str {
     let Some((first, rest)) = folders.split_first() else { return "" };
     let lies_in = |folder: &str, outer: &str| {
@@ -327,7 +333,7 @@ fn common(folders: &[String]) -> &str {
 mod tests {
     use super::*;
 
-    /// Files that were written within one tick of the clock, when their folders change names.
+    /// The files were written within one tick of the clock, and then their folders were renamed.
     #[test]
     fn local_files_of_the_same_times_are_told_apart() {
         let of = |inode, changed| FileVersion::Local { modified: 1, changed, inode };

@@ -1,4 +1,4 @@
-//! What the cells of a column of arrays hold, and the lists that are made of them.
+//! The arrays in the cells of a column, and the lists that are made of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,32 +10,31 @@ use crate::column::TensorFormat;
 use crate::column::exact::Pixels;
 use crate::column::ragged::{IMAGES, KIND};
 
-/// What the field of arrays with several open sides, or with several sides of one length behind an open one,
-/// says of itself.
+/// The kind in a field's metadata of arrays with several open sides, or with an open side and several sides
+/// of one length behind it.
 pub(super) const ARRAYS: &str = "arrays";
-/// The name under which the field of such a column has the shape of a row, with `null` for a side that
-/// differs.
+/// The key in a field's metadata for the shape of a row, in which `null` is a side that differs.
 pub(super) const SHAPE: &str = "forebay:shape";
 
-/// What the cells of a column hold: an array each.
+/// The arrays in the cells of a column, one in each cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arrays {
     pub(super) item: Item,
-    /// The length of each side; `None` where it differs from row to row.
+    /// The length of each side; `None` if it differs from row to row.
     pub(super) shape: Vec<Option<usize>>,
     pub(super) cells: CellFormat,
 }
 
-/// What the values of an array are.
+/// The values of an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    /// Numbers or booleans of a type.
+    /// Numbers, or booleans, of a type.
     Number(DataType),
     Text,
     Bytes,
 }
 
-/// How a cell holds an array.
+/// The format in which a cell holds an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CellFormat {
     /// A file of numpy.
@@ -46,13 +45,13 @@ pub(crate) enum CellFormat {
 
 impl Arrays {
     pub(crate) fn new(item: Item, shape: Vec<Option<usize>>, cells: CellFormat) -> Self {
-        // A side of length 0 is none of a list of one length.
+        // A list of a fixed length has at least one value, so that a side of length 0 counts as an open one.
         let shape = shape.into_iter().map(|side| side.filter(|length| *length > 0)).collect();
         Arrays { item, shape, cells }
     }
 
-    /// How many sides, from the first, are lists. Those behind them, all of one length, are together a list
-    /// of one length.
+    /// The number of sides, from the first, that become lists. The sides behind them all have one length, and
+    /// become together one list of a fixed length.
     pub(super) fn open(&self) -> usize {
         match self.item {
             Item::Number(_) => self.shape.iter().rposition(Option::is_none).map_or(0, |last| last + 1),
@@ -60,19 +59,19 @@ impl Arrays {
         }
     }
 
-    /// The sides of one length behind those that are lists.
+    /// The sides of one length behind those that become lists.
     pub(super) fn fixed(&self) -> Vec<usize> {
         self.shape[self.open()..].iter().copied().flatten().collect()
     }
 
-    /// The shape of a row, where all rows have one and it has sides.
+    /// The shape of a row, if all rows have the same and it has sides.
     pub(crate) fn one_shape(&self) -> Option<Vec<usize>> {
         (self.open() == 0 && !self.shape.is_empty()).then(|| self.fixed())
     }
 
     /// The field that other codecs see.
     ///
-    /// Fails with `Invalid` for more values than a list of one length can hold.
+    /// Fails with `Invalid` if a list of a fixed length cannot hold the values.
     pub(crate) fn field(&self, stored: &Field) -> Result<Field> {
         let mut data_type = match &self.item {
             Item::Number(dtype) => dtype.clone(),
@@ -89,7 +88,7 @@ impl Arrays {
         Ok(Field::new(stored.name(), data_type, stored.is_nullable()))
     }
 
-    /// Values of the sides of one length.
+    /// The number of values in the sides of one length.
     pub(super) fn fixed_length(&self) -> Result<i32> {
         let values = self.fixed().iter().try_fold(1usize, |values, side| values.checked_mul(*side));
         values.and_then(|values| i32::try_from(values).ok()).ok_or_else(|| {
@@ -98,17 +97,17 @@ impl Arrays {
         })
     }
 
-    /// The shape as errors have it: "?, 4".
+    /// The shape in the form for errors, such as "?, 4".
     pub(super) fn shape_text(&self) -> String {
         let side = |side: &Option<usize>| side.map_or_else(|| "?".to_owned(), |side| side.to_string());
         self.shape.iter().map(side).collect::<Vec<_>>().join(", ")
     }
 
-    /// The metadata of the field of a column that is delivered as these lists are.
+    /// The metadata in the field of a column that is delivered as these lists.
     pub(super) fn metadata(&self) -> HashMap<String, String> {
         let kind = match (&self.cells, self.open(), self.fixed().len()) {
             (CellFormat::Image(_), 2, 1) => IMAGES,
-            // One list for each row says all.
+            // A row that is a single list, or has one shape, needs no metadata.
             (_, 0, _) | (_, 1, 0 | 1) => return HashMap::new(),
             _ => ARRAYS,
         };
@@ -117,7 +116,8 @@ impl Arrays {
         HashMap::from([(KIND.to_owned(), kind.to_owned()), (SHAPE.to_owned(), format!("[{shape}]"))])
     }
 
-    /// How many times the bytes of its values an array takes as lists, at most: offsets are beside them.
+    /// The most bytes of an array as lists, as a multiple of the bytes of its values: lists have offsets,
+    /// too.
     pub(super) fn growth(&self) -> usize {
         match self.item {
             Item::Text | Item::Bytes => 3,
@@ -127,7 +127,7 @@ impl Arrays {
     }
 }
 
-/// The field of the items of a list.
+/// The field of a list's items.
 pub(super) fn item(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("item", data_type, false))
 }

@@ -1,4 +1,4 @@
-//! Arrays one after the other as lists: one level for each side that differs.
+//! Makes lists of arrays: one level for each side that differs.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
 
-/// Lists that an array without values may consist of.
+/// The most lists that an array without values may become.
 const MOST_EMPTY: usize = 1 << 20;
 
-/// The arrays of some rows.
+/// The lists that are made of the arrays of some rows.
 pub(super) struct Lists<'a> {
     arrays: &'a Arrays,
-    /// Of each level where its lists end among the items of the next one.
+    /// For each level, the ends of its lists among the items of the next level.
     levels: Vec<Vec<i64>>,
     values: ListedValues,
-    /// Of each row whether it is no null.
+    /// For each row, whether it is not null.
     there: Vec<bool>,
-    /// Values of the sides of one length; 1 of scalars.
+    /// The number of values in the sides of one length; 1 for scalars.
     fixed: usize,
 }
 
 enum ListedValues {
-    /// Their bytes, one after the other.
+    /// The bytes of all numbers, one after the other.
     Numbers(DataType, Vec<u8>),
     Texts(StringViewBuilder),
     Bytes(BinaryViewBuilder),
@@ -52,7 +52,7 @@ impl<'a> Lists<'a> {
         })
     }
 
-    /// Adds an array, whose shape fits. One that is refused is not added.
+    /// Adds an array, whose shape must fit. A refused array is not added.
     pub(super) fn add(&mut self, array: ReadArray) -> Result<()> {
         let ReadArray { shape, values, width } = array;
         if values.is_empty() {
@@ -85,7 +85,7 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
-    /// Adds a row without an array: a null, or one `is_there` whose array is bad.
+    /// Adds a row without an array: a null, or, if it `is_there`, a row whose array is bad.
     pub(super) fn add_none(&mut self, is_there: bool) -> Result<()> {
         self.there.push(is_there);
         if let Some(level) = self.levels.first_mut() {
@@ -102,7 +102,7 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
-    /// The column of all rows.
+    /// Makes the column of all rows.
     pub(super) fn finish(self) -> Result<ArrayRef> {
         let nulls = self.there.contains(&false).then(|| NullBuffer::from(self.there));
         let is_fixed = !self.arrays.fixed().is_empty();
@@ -137,7 +137,7 @@ impl ListedValues {
             ListedValues::Numbers(dtype, bytes) => {
                 let count = bytes.len() / bytes_of(&dtype).max(1);
                 let data = ArrayData::builder(dtype).len(count).add_buffer(Buffer::from(bytes)).nulls(nulls);
-                // Memory of bytes need not be aligned for numbers.
+                // The bytes need not be aligned for numbers.
                 Ok(make_array(data.align_buffers(true).build().or_fail()?))
             }
             ListedValues::Texts(mut texts) => with_nulls(&texts.finish()),
@@ -146,7 +146,7 @@ impl ListedValues {
     }
 }
 
-/// Bytes of a number as a file has it.
+/// The number of bytes of a number in a file.
 fn bytes_of(dtype: &DataType) -> usize {
     match dtype {
         DataType::Boolean => 1,
@@ -154,7 +154,7 @@ fn bytes_of(dtype: &DataType) -> usize {
     }
 }
 
-/// The texts of an array: characters of four bytes each, and zeros behind them.
+/// The texts of an array, whose characters have four bytes each and are followed by zeros.
 fn texts_in(values: &[u8], width: usize, count: usize) -> Result<Vec<String>> {
     let text = |at: usize| {
         let characters = values[at * width..(at + 1) * width].as_chunks::<{ size_of::<char>() }>().0;

@@ -1,11 +1,11 @@
-//! Arrays in cells whose sides differ from row to row, and arrays of text: made lists before all that is done
-//! with them.
+//! Arrays in cells whose sides differ from row to row, and arrays of text: they become lists before other
+//! options apply.
 //!
 //! ```text
-//! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec of the column
+//! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec
 //! ```
 //!
-//! Cells are kept as they are stored, in the window and in a row cache, and are read once they are gathered,
+//! The window and the row cache keep cells as they are stored; arrays are read once their cells are gathered,
 //! batch by batch.
 
 mod layout;
@@ -24,18 +24,18 @@ use crate::batch::{Selection, delivered, gather};
 pub(crate) use layout::{Arrays, CellFormat, Item};
 use lists::Lists;
 
-/// Delivers a column whose arrays are made lists first.
+/// Delivers a column whose arrays become lists first.
 #[derive(Debug)]
 pub(crate) struct ArraysCodec {
     arrays: Arrays,
-    /// What becomes of the lists.
+    /// The codec that delivers the lists.
     inner: Arc<dyn Gather>,
 }
 
 impl ArraysCodec {
-    /// `inner` gathers, and was made for the [field](Arrays::field) of lists.
+    /// `inner` must gather, and was made for the [field](Arrays::field) of lists.
     ///
-    /// Fails with `Invalid` for a column that goes along with images.
+    /// Fails with `Invalid` for a column that follows images.
     pub(crate) fn new(arrays: Arrays, inner: Codec) -> Result<Self> {
         match inner {
             Codec::Gather(inner) => Ok(ArraysCodec { arrays, inner }),
@@ -44,7 +44,7 @@ impl ArraysCodec {
         }
     }
 
-    /// The mask of padded lists, which is made of their column.
+    /// The mask of padded lists, which is made from their column.
     pub(crate) fn of_mask(arrays: Arrays, inner: Arc<dyn Gather>) -> Self {
         ArraysCodec { arrays, inner }
     }

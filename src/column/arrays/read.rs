@@ -1,4 +1,4 @@
-//! One cell as an array: its shape, and its values in row-major order.
+//! Reads a cell as an array: its shape, and its values in row-major order.
 
 use std::io::Read;
 
@@ -11,17 +11,17 @@ use crate::column::tensors::name_of;
 use crate::column::tensors::npy::{Header, Values, header, read_all};
 use crate::column::tensors::npz::{unpacked, unpacked_bytes};
 
-/// The array of a cell.
+/// An array that was read from a cell.
 pub(super) struct ReadArray {
     pub(super) shape: Vec<usize>,
-    /// In native byte order; a boolean is one byte, a text its characters of four bytes each.
+    /// The values in native byte order; a boolean has one byte, and a text has four bytes for each character.
     pub(super) values: Vec<u8>,
-    /// Bytes of a value.
+    /// The number of bytes of a value.
     pub(super) width: usize,
 }
 
 impl Arrays {
-    /// The array of a cell.
+    /// Reads the array in a cell.
     ///
     /// Fails with `BadRow` for anything but an array of the type and shape.
     pub(super) fn read(&self, cell: &[u8]) -> Result<ReadArray> {
@@ -45,8 +45,8 @@ impl Arrays {
         }
     }
 
-    /// Bytes of the array of a cell, by what its header says: at least those of the cell itself, which is bad
-    /// where it has none.
+    /// The number of bytes of a cell's array, as its header says, but at least that of the cell itself; a bad
+    /// cell has no array.
     pub(super) fn bytes_in(&self, cell: &[u8]) -> usize {
         let unpacked = match self.cells {
             CellFormat::Image(pixels) => probe(cell).ok().map(|header| {

@@ -36,7 +36,7 @@ fn arrays(item: Item, shape: &[Option<usize>]) -> Arrays {
     Arrays::new(item, shape.to_vec(), CellFormat::Numpy(TensorFormat::Npy))
 }
 
-/// The column that is delivered of these cells, its metadata, and its bad rows.
+/// The column that is delivered for these cells, its metadata, and its bad rows.
 fn delivered_of(
     arrays: &Arrays,
     cells: Vec<Option<&[u8]>>,

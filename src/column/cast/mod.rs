@@ -1,7 +1,9 @@
-//! Columns of numbers in another type than the stored one: each value is checked, and none is changed silently.
+//! Columns of numbers in another type than the stored one: each value is checked, and no value changes
+//! silently.
 //!
-//! Values are cast once they are gathered, batch by batch, so that a value that does not fit is a bad row with its place, and
-//! a row cache keeps what is stored. Every other codec of the column sees the type that it is cast to.
+//! Values are cast once they are gathered, batch by batch, so that a value that does not fit is a bad row
+//! with its place, and the row cache keeps the stored values. Every other codec of the column sees the type
+//! of the cast.
 
 mod values;
 
@@ -19,7 +21,7 @@ use super::tensors::{name_of, read_name};
 use super::{Codec, ColumnOption, Gather, GatheredRows, RowSize, Tensor};
 use crate::batch::{Selection, gather};
 
-/// The type that the numbers of a column are cast to: one of [`Tensor::TYPES`], by whose name it is written.
+/// The type that a column's numbers are cast to: one of [`Tensor::TYPES`], by whose name it is written.
 ///
 /// ```
 /// use forebay::arrow::datatypes::DataType;
@@ -32,7 +34,7 @@ use crate::batch::{Selection, gather};
 pub struct Cast(#[serde(serialize_with = "write_type", deserialize_with = "read_name")] DataType);
 
 impl Cast {
-    /// The type.
+    /// The type to cast to.
     pub fn data_type(&self) -> &DataType {
         &self.0
     }
@@ -44,14 +46,14 @@ impl From<DataType> for Cast {
     }
 }
 
-/// The other options see the column after it.
+/// A cast does not deliver the column: the other options see the column after it.
 impl ColumnOption for Cast {
     fn delivers() -> bool {
         false
     }
 }
 
-/// A type that has no name is written as Arrow has it, which is refused where it is read.
+/// Writes the name of a type. A type without one is written as Arrow shows it, and refused when it is read.
 fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     match name_of(to) {
         Some(name) => serializer.serialize_str(name),
@@ -59,9 +61,9 @@ fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Resul
     }
 }
 
-/// The field of a column as it is after the cast of its values, or of the values of its lists, to `to`.
+/// The field of a column after its values, or the values of its lists, are cast to `to`.
 ///
-/// Fails with `Invalid` for a type that is not cast.
+/// Fails with `Invalid` for a cast that is not supported.
 pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
     let Some(name) = name_of(to) else {
         return Err(Error::invalid(format!("cast to {}", TypeName(to)))
@@ -92,19 +94,19 @@ fn cast_type(stored: &DataType, to: &DataType) -> Option<DataType> {
 /// Delivers a column whose values are cast first.
 #[derive(Debug)]
 pub(crate) struct CastCodec {
-    /// What becomes of the values that were cast.
+    /// The codec that delivers the cast values.
     inner: Arc<dyn Gather>,
     to: DataType,
-    /// As which it sees them.
+    /// The type of the cast column, which `inner` sees.
     seen: DataType,
-    /// How many times the bytes of a stored value a cast one has, at most.
+    /// The most bytes of a cast value, as a multiple of the bytes of the stored one.
     growth: usize,
 }
 
 impl CastCodec {
-    /// `inner` gathers, and was made for the [field](cast_field) after the cast.
+    /// `inner` must gather, and was made for the [field](cast_field) after the cast.
     ///
-    /// Fails with `Invalid` for a column that is not cast.
+    /// Fails with `Invalid` for a column that cannot be cast.
     pub(crate) fn new(inner: Codec, stored: &Field, to: &DataType) -> Result<Self> {
         let seen = cast_field(stored, to)?.data_type().clone();
         let Codec::Gather(inner) = inner else {
@@ -130,7 +132,8 @@ impl Gather for CastCodec {
             return Ok((rows, refused));
         }
         let leaves = leaves(&stored);
-        // Where a value has no place in the type, what comes of the one in its stead says nothing.
+        // An arbitrary value replaces a value that does not fit, so that an error of `inner` for its row
+        // means nothing.
         let is_unfit = |row: &usize| unfit.binary_search_by_key(row, |unfit| unfit.row).is_ok();
         let others = refused.into_iter().filter(|(row, _)| !is_unfit(row));
         let of_cast = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
@@ -149,11 +152,11 @@ impl Gather for CastCodec {
     }
 }
 
-/// A row with a value that has no place in the type: the first of them in the row.
+/// A row with a value that does not fit the type, of which only the first is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Unfit {
     row: usize,
-    /// The place of the value in what all lists hold.
+    /// The place of the value among the values of all lists.
     leaf: usize,
 }
 
@@ -163,7 +166,8 @@ fn refusal(leaves: &dyn Array, leaf: usize, to: &DataType) -> Error {
     Error::new(ErrorKind::BadRow, cause).hint("cast to a type that has all values")
 }
 
-/// Values of another type, with any value in the place of those that do not fit, and the rows with such values, in order.
+/// Casts an array. A value that does not fit becomes an arbitrary one; the rows with such values are returned
+/// in order.
 fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<Unfit>)> {
     let item = |item: &FieldRef, values: &ArrayRef| {
         Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()))
@@ -199,7 +203,7 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<Unfit>)> {
     }
 }
 
-/// The lists that unfit items are in. Those of a null belong to no row.
+/// The lists that contain the unfit items. The items of a null list belong to no row.
 fn of_rows(items: Vec<Unfit>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<Unfit> {
     let rows =
         items.into_iter().filter_map(|Unfit { row: item, leaf }| Some(Unfit { row: row(item)?, leaf }));
@@ -230,7 +234,7 @@ fn width(data_type: &DataType) -> usize {
     data_type.primitive_width().unwrap_or(1)
 }
 
-/// The bytes of a row; `None` where rows differ.
+/// The number of bytes of a row; `None` if it differs from row to row.
 fn row_width(data_type: &DataType) -> Option<u64> {
     match data_type {
         DataType::LargeList(_) => None,

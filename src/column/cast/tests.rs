@@ -24,7 +24,7 @@ fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String
     (rows, refused.into_iter().map(|(row, error)| (row, error.to_string())).collect())
 }
 
-/// All values of a column fit.
+/// Checks that all values of a column fit, and that they are the expected ones.
 fn whole(column: &dyn Array, expected: &dyn Array) {
     let (rows, refused) = delivered(column, expected.data_type());
     assert_eq!((rows.as_ref(), &refused[..]), (expected, &[][..]));
@@ -77,7 +77,8 @@ fn floats_are_rounded_to_floats_and_stay_infinite_or_not() {
     whole(&Float32Array::from(vec![0.5]), &Float64Array::from(vec![0.5]));
 }
 
-/// Half of the way from 1 to the next float16, and a little more, is rounded up; by way of a float32 it would be rounded down.
+/// The number is a little more than halfway from 1 to the next float16, which is rounded up; by way of a
+/// float32 it would be rounded down.
 #[test]
 fn floats_are_rounded_once() {
     let half = 1.0 + f64::powi(2.0, -11);

@@ -1,4 +1,5 @@
-//! Numbers as other numbers: rounded to the nearest where a float is the target, and refused where they do not fit.
+//! Converts numbers to other types: a float is rounded to the nearest value of the type, and a number that
+//! does not fit is refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use half::f16;
 
-/// The powers of ten that are a float64 without rounding.
+/// The powers of ten that a float64 represents exactly.
 const EXACT_POWERS: [f64; 23] = {
     let mut powers = [1.0; 23];
     let mut at = 1;
@@ -27,17 +28,17 @@ const EXACT_POWERS: [f64; 23] = {
     }
     powers
 };
-/// Up to this number, every integer is a float64.
+/// A float64 represents every integer up to this one exactly.
 const EXACT_INTEGERS: u128 = 1 << f64::MANTISSA_DIGITS;
-/// A number that has a place in no integer type that is cast to.
+/// A number that fits no integer type.
 const NOWHERE: i128 = i128::MAX;
-/// Characters of a text that an error repeats.
+/// The most characters of a text that an error shows.
 const SHOWN: usize = 40;
 
-/// Values, and the places of those that do not fit.
+/// The converted values, and the places of those that do not fit.
 type Cast = (ArrayRef, Vec<usize>);
 
-/// Whether values of a type, which are no lists, are cast to a type of numbers or to booleans.
+/// Whether values of a type, other than lists, can be cast to a type of numbers or to booleans.
 pub(super) fn is_cast(from: &DataType, to: &DataType) -> bool {
     match from {
         DataType::Boolean | DataType::Null => true,
@@ -51,7 +52,8 @@ pub(super) fn is_cast(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// A number as another type has it: the nearest that it has where that is a float, and else the same. `None` if there is none.
+/// A number in another type: the nearest value of a floating-point type, or the same value of an integer
+/// type. `None` if there is no such value.
 trait Fit<T> {
     fn fit(self) -> Option<T>;
 }
@@ -95,7 +97,7 @@ macro_rules! floats_fit_integers {
     ($($to:ty),*) => {
         $(impl Fit<$to> for f64 {
             fn fit(self) -> Option<$to> {
-                // One more than the largest is a power of two, which is exact.
+                // One more than the largest integer is a power of two, which is exact.
                 let is_within = self >= <$to>::MIN as f64 && self < <$to>::MAX as f64 + 1.0;
                 (is_within && self.trunc() == self).then_some(self as $to)
             }
@@ -127,8 +129,8 @@ impl Fit<f16> for f64 {
     }
 }
 
-/// The float32 next to a number, with an odd last bit where it is another one: rounded once more, to fewer bits, it is then as
-/// if the number itself had been. (`f16::from_f64` rounds twice, on some processors.)
+/// The float32 next to a number; unless it is exact, its last bit is odd. Rounding it to fewer bits then
+/// gives what rounding the number itself would give. (`f16::from_f64` rounds twice on some processors.)
 fn to_odd(number: f64) -> f32 {
     let near = number as f32;
     if f64::from(near) == number || number.is_nan() {
@@ -138,7 +140,7 @@ fn to_odd(number: f64) -> f32 {
     f32::from_bits((near.to_bits() - u32::from(is_above)) | 1)
 }
 
-/// Each number as `T`, by way of what `wide` makes of it.
+/// Converts each number to `T`, after `wide` converted it.
 fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     array: &PrimitiveArray<A>,
     wide: impl Fn(A::Native) -> W,
@@ -152,7 +154,7 @@ fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     let values: Vec<T::Native> = each.collect();
     let unfit = match all_fit {
         true => Vec::new(),
-        // What is under a null may be any number.
+        // The value under a null may be any number.
         false => {
             let is_unfit = |&row: &usize| array.is_valid(row) && wide(array.value(row)).fit().is_none();
             (0..array.len()).filter(is_unfit).collect()
@@ -161,7 +163,7 @@ fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     (Arc::new(PrimitiveArray::<T>::new(values.into(), array.nulls().cloned())), unfit)
 }
 
-/// [`convert`] to a type that is known when the loader is built.
+/// Calls [`convert`] for a type that is only known when the loader is built.
 macro_rules! convert_to {
     ($to:expr, $array:expr, $from:ty, $wide:expr) => {
         match $to {
@@ -181,7 +183,7 @@ macro_rules! convert_to {
     };
 }
 
-/// The values of an array that is no list, as `to`.
+/// Casts an array that is not a list to `to`.
 pub(super) fn cast_values(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     if array.data_type() == to {
         return Ok((array.clone(), Vec::new()));
@@ -228,12 +230,12 @@ pub(super) fn cast_values(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     }
 }
 
-/// Times as numbers, in their own unit.
+/// Times as numbers in their own unit.
 fn retyped(array: &ArrayRef, number: DataType) -> Result<ArrayRef> {
     Ok(make_array(array.to_data().into_builder().data_type(number).build().or_fail()?))
 }
 
-/// Numbers that are 0 or 1.
+/// Numbers as booleans; a number other than 0 or 1 does not fit.
 fn truths(array: &ArrayRef) -> Result<Cast> {
     let (numbers, mut unfit) = cast_values(array, &DataType::Int8)?;
     let numbers = numbers.as_primitive::<Int8Type>();
@@ -244,11 +246,11 @@ fn truths(array: &ArrayRef) -> Result<Cast> {
     Ok((Arc::new(BooleanArray::new(values, numbers.nulls().cloned())), unfit))
 }
 
-/// The number of a decimal, which is its digits and how many of them are behind the point.
+/// A decimal number, given by its digits and the number of those after the point.
 trait Digits: Copy {
-    /// As the nearest float64.
+    /// The nearest float64.
     fn float(self, scale: i8) -> f64;
-    /// If it is whole.
+    /// The number as an integer, if it is one.
     fn whole(self, scale: i8) -> Option<i128>;
 }
 
@@ -256,7 +258,7 @@ impl Digits for i128 {
     fn float(self, scale: i8) -> f64 {
         let power = usize::try_from(scale).ok().and_then(|scale| EXACT_POWERS.get(scale));
         match power.filter(|_| self.unsigned_abs() <= EXACT_INTEGERS) {
-            // Both are exact, so that it is rounded once.
+            // Both numbers are exact, so that there is one rounding.
             Some(power) => self as f64 / power,
             None => parsed(&self, scale),
         }
@@ -267,7 +269,7 @@ impl Digits for i128 {
         match (power, scale < 0) {
             (Some(power), false) => (self % power == 0).then_some(self / power),
             (Some(power), true) => self.checked_mul(power),
-            // A power of ten above all numbers.
+            // The power of ten exceeds all numbers.
             (None, _) => (self == 0).then_some(0),
         }
     }
@@ -306,7 +308,7 @@ impl Digits for i256 {
     }
 }
 
-/// The nearest float64, as a text of the number is read.
+/// The nearest float64, parsed from a text of the number.
 fn parsed(digits: &impl fmt::Display, scale: i8) -> f64 {
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }
@@ -324,7 +326,7 @@ where
     convert_to!(to, &numbers, Decimal128Type, |value| value)
 }
 
-/// Texts that are a number as a whole.
+/// Texts as numbers; the whole text must be a number.
 fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     let texts = array.as_string::<i64>();
     if to.is_integer() {
@@ -346,13 +348,13 @@ fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     Ok((cast, unfit))
 }
 
-/// The number that a text says. One that is too large is not infinite.
+/// The number in a text; `None` for a number that is too large, rather than infinity.
 fn number(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())).then_some(number)
 }
 
-/// A value as an error shows it.
+/// A value in the form for errors.
 pub(super) fn shown(values: &dyn Array, at: usize) -> String {
     fn decimal<D: DecimalType>(values: &dyn Array, at: usize) -> String {
         let decimals = values.as_primitive::<D>();

@@ -1,4 +1,4 @@
-//! How a column is encoded, as a user says it.
+//! The encoding of a column, as a user chooses it.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::vocabulary::Vocabulary;
 
-/// How the values of a column become integer codes.
+/// The way in which the values of a column become integer codes.
 ///
-/// Pass it to a loader with [`LoaderBuilder::encode`](crate::LoaderBuilder::encode). The column holds texts, binary values or
-/// integers, or lists of these, whose items are encoded one by one. Filters and the row cache see the values as they are
-/// stored.
+/// Pass it to a loader with [`LoaderBuilder::encode`](crate::LoaderBuilder::encode). The column holds texts,
+/// binary values or integers, or lists of these, whose items are encoded one by one. Filters and the row
+/// cache see the values as they are stored.
 ///
-/// A null is a bad row, unless the column has a [`fill_null`](crate::LoaderBuilder::fill_null): it then has the code of that
-/// value.
+/// A null is a bad row, unless the column has a [`fill_null`](crate::LoaderBuilder::fill_null): it then has
+/// the code of that value.
 ///
 /// ```no_run
 /// use forebay::Dataset;
@@ -32,15 +32,15 @@ use super::vocabulary::Vocabulary;
 pub enum Encoding {
     /// The place of a value in a list, as `Int32`.
     Vocabulary(Vocabulary),
-    /// A bucket that follows from the value, as `Int64`.
+    /// A bucket that is computed from the value, as `Int64`.
     Hash(Hash),
 }
 
 /// The buckets of [`Encoding::hash`].
 ///
-/// The bucket of a value is xxHash64 with the seed, of the bytes of a text or binary value, or of the eight bytes of an
-/// integer in little-endian order, modulo the number of buckets. It never changes: not from release to release, nor from
-/// machine to machine.
+/// The bucket of a value is xxHash64, with the seed, of the bytes of a text or binary value, or of the eight
+/// bytes of an integer in little-endian order, modulo the number of buckets. It never changes, neither from
+/// release to release nor from machine to machine.
 ///
 /// ```
 /// use forebay::column::Encoding;
@@ -57,25 +57,26 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// How many there are: codes are below.
+    /// The number of buckets: all codes are below it.
     pub fn buckets(&self) -> u64 {
         self.buckets
     }
 
-    /// Other seeds put other values together.
+    /// The seed of the hash, which decides which values share a bucket.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 }
 
 impl Encoding {
-    /// Buckets that follow from the value alone, so that none is unknown, and different values may share one. With seed 0.
+    /// Buckets that are computed from the value alone, with the seed 0: every value has a code, and different
+    /// values may share one.
     #[must_use]
     pub fn hash(buckets: u64) -> Self {
         Encoding::hash_seeded(buckets, 0)
     }
 
-    /// The same with a seed: columns with different ones have other values together.
+    /// Buckets with a seed: different seeds let different values share a bucket.
     #[must_use]
     pub fn hash_seeded(buckets: u64, seed: u64) -> Self {
         Encoding::Hash(Hash { buckets, seed })
@@ -89,7 +90,7 @@ impl Encoding {
         }
     }
 
-    /// Refuses what can never work.
+    /// Refuses an encoding that can never work.
     pub(super) fn validate(&self) -> Result<()> {
         match self {
             Encoding::Vocabulary(vocabulary) => vocabulary.validate(),

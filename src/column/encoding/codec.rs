@@ -1,4 +1,4 @@
-//! Encodes the rows of a batch while they are gathered: the values themselves are not copied.
+//! Encodes the rows of a batch while they are gathered, without a copy of the values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,36 +28,36 @@ use crate::column::{Gather, GatheredRows, Held, RowSize};
 pub(super) struct EncodeCodec {
     codes: Arc<Codes>,
     rows: Rows,
-    /// Whether values are texts or binary ones of any length, so that they may be read as codes.
+    /// Whether values are texts or binary values of any length, which may be read as codes.
     are_texts: bool,
-    /// The type in which row groups hold the column; `None` where that is the stored one.
+    /// The type in which row groups hold the column; `None` for the stored type.
     held: Option<DataType>,
-    /// The code of a null.
+    /// The code of a null, if nulls are filled.
     fill: Option<i64>,
-    /// Values so far that were unknown and have the code for those.
+    /// The number of values so far that had the code for unknown values.
     unknown: AtomicU64,
 }
 
-/// The codes of values.
+/// The codes of values, and the values without one.
 #[derive(Debug)]
 struct Codes {
     coder: Coder,
     data_type: DataType,
-    /// Values that have no code, where columns are held as codes.
+    /// The values without a code that were seen in columns that are held as codes.
     uncoded: UncodedValues,
 }
 
-/// Whether a source holds codes.
+/// Whether a source holds codes instead of values.
 type IsHeld = bool;
 
-/// What a row is.
+/// The content of a row.
 #[derive(Clone, Copy, Debug)]
 enum Rows {
-    /// A value.
+    /// A single value.
     Values,
-    /// Values of any number.
+    /// A list of any length.
     Lists,
-    /// As many values.
+    /// A list of this length.
     FixedLists(i32),
 }
 
@@ -94,7 +94,7 @@ impl Coder {
         }
     }
 
-    /// The code of a value; `None` if it is unknown.
+    /// The code of a value; `None` if it is unknown and there is no code for unknown values.
     fn code(&self, item: Item<'_>) -> Option<i64> {
         match self {
             Coder::Vocabulary { places, unknown } => places.get(item).or(*unknown),
@@ -106,7 +106,7 @@ impl Coder {
 }
 
 impl Codes {
-    /// The code of a value that is held; negative for one that has none.
+    /// The number that is held for a value: its code, or a negative number if it has none.
     fn held(&self, item: Item<'_>) -> i64 {
         self.coder.code(item).unwrap_or_else(|| self.uncoded.number(item))
     }
@@ -140,10 +140,10 @@ impl EncodeCodec {
                 Fill::Text(text) => coder.code(Item::Bytes(text.as_bytes())),
                 Fill::Bytes(bytes) => coder.code(Item::Bytes(bytes)),
                 Fill::Number(_) | Fill::Integer(_) => {
-                    // It was checked that it is a value of the type.
+                    // The fill was checked to be a value of the type.
                     let number = fill.number().and_then(Number::whole).unwrap_or_default();
                     match values {
-                        // It fills each byte.
+                        // The number fills each byte.
                         DataType::FixedSizeBinary(length) => {
                             let bytes = vec![number as u8; usize::try_from(*length).unwrap_or(0)];
                             coder.code(Item::Bytes(&bytes))
@@ -165,7 +165,7 @@ impl EncodeCodec {
             DataType::FixedSizeList(_, length) if are_views(values) => {
                 Some(DataType::FixedSizeList(item(), *length))
             }
-            // An integer of a list is coded as quickly as it is gathered.
+            // Encoding an integer in a list takes no longer than gathering it.
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => None,
             _ => Some(codes.data_type.clone()),
         };
@@ -179,7 +179,7 @@ impl EncodeCodec {
         })
     }
 
-    /// The code of a value, or why it has none.
+    /// The code of a value, or the reason why it has none.
     fn code(&self, item: Option<Item<'_>>) -> Result<i64> {
         let Some(item) = item else { return self.null_code() };
         let code = self.codes.coder.code(item);
@@ -189,7 +189,7 @@ impl EncodeCodec {
         code.ok_or_else(|| uncoded(&item))
     }
 
-    /// The code that a number is held for, or why there is none.
+    /// The code that a held number stands for, or the reason why there is none.
     fn code_of_held(&self, number: i64) -> Result<i64> {
         if Some(number) == self.codes.coder.unknown() {
             self.unknown.fetch_add(1, Relaxed);
@@ -197,7 +197,7 @@ impl EncodeCodec {
         if number < 0 { Err(uncoded(&self.codes.uncoded.text(number))) } else { Ok(number) }
     }
 
-    /// The codes of rows one by one, of sources whose values are stored, or are held as codes.
+    /// Encodes the selected rows one by one, from sources with stored values or with held codes.
     fn one_by_one(&self, sources: &[(Items<'_>, IsHeld)], selection: &Selection) -> GatheredRows {
         let mut codes = Vec::with_capacity(selection.len());
         let mut bad = Vec::new();
@@ -210,13 +210,13 @@ impl EncodeCodec {
         (self.array(codes), bad)
     }
 
-    /// The code of a null, or why it has none.
+    /// The code of a null, or the reason why it has none.
     fn null_code(&self) -> Result<i64> {
         let bad = || Error::new(ErrorKind::BadRow, "null where a value is encoded");
         self.fill.ok_or_else(|| bad().hint("give nulls a value with `fill_null`"))
     }
 
-    /// Codes that were gathered, with those of nulls and of values that have none.
+    /// Gathered codes, in which nulls are filled, and the errors of nulls and values without a code.
     fn checked<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, codes: &PrimitiveArray<T>) -> GatheredRows {
         let values = codes.values();
         if let Some(unknown) = self.codes.coder.unknown() {
@@ -248,7 +248,7 @@ impl EncodeCodec {
 
     fn array(&self, codes: Vec<i64>) -> ArrayRef {
         match self.codes.data_type {
-            // A vocabulary has fewer values.
+            // The codes of a vocabulary are below 2^31.
             DataType::Int32 => {
                 Arc::new(Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32)))
             }
@@ -256,7 +256,7 @@ impl EncodeCodec {
         }
     }
 
-    /// The code of a value among others, which are stored or are held as codes.
+    /// The code of the value at a place in a source.
     fn code_at(&self, (items, is_held): &(Items<'_>, IsHeld), at: usize) -> Result<i64> {
         match items.get(at) {
             Some(Item::Signed(number)) if *is_held => self.code_of_held(number),
@@ -264,7 +264,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Lists of codes, of gathered ones: each is bad for the first of its values that is.
+    /// Encodes gathered lists; a list is bad if one of its values is, for the reason of the first.
     fn lists(&self, gathered: &ArrayRef, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_list::<i64>();
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
@@ -284,7 +284,7 @@ impl EncodeCodec {
             let mut list = offsets[row] as usize..offsets[row + 1] as usize;
             let encoded = match lists.is_valid(row) {
                 true => list.try_for_each(|at| self.code_at(&items, at).map(|code| codes.push(code))),
-                // Filled, it is an empty list.
+                // A null that is filled is an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
             };
@@ -299,7 +299,7 @@ impl EncodeCodec {
         Ok((Arc::new(LargeListArray::try_new(self.item(), offsets, self.array(codes), None).or_fail()?), bad))
     }
 
-    /// The same of lists that all have this length; one that is null has as many nulls.
+    /// Encodes gathered lists of this length; a list that is null counts as that number of nulls.
     fn fixed_lists(&self, gathered: &ArrayRef, length: i32, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_fixed_size_list();
         let of =
@@ -326,7 +326,7 @@ impl EncodeCodec {
         Ok((Arc::new(of(self.array(codes)).or_fail()?), bad))
     }
 
-    /// The codes in gathered lists of held ones, where all can be delivered as they are.
+    /// The codes in gathered lists of held codes, if all of them can be delivered as they are.
     fn delivered_codes(&self, lists: &ArrayRef, codes: &ArrayRef) -> Option<ArrayRef> {
         if lists.null_count() > 0 || codes.null_count() > 0 {
             return None;
@@ -338,7 +338,7 @@ impl EncodeCodec {
         bad.is_empty().then_some(codes)
     }
 
-    /// The codes of values, whose nulls stay nulls.
+    /// The numbers that are held for values; nulls stay nulls.
     fn codes_of(&self, values: &ArrayRef) -> Result<ArrayRef> {
         match self.codes.data_type {
             DataType::Int32 => codes::<Int32Type>(values, |item| self.codes.held(item)),
@@ -346,7 +346,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Lists with codes in place of their values.
+    /// Lists with held codes in place of their values.
     fn held_lists<O: OffsetSizeTrait>(&self, lists: &GenericListArray<O>) -> Result<ArrayRef> {
         let offsets = lists.value_offsets();
         let (first, last) = (offsets[0], offsets[lists.len()]);
@@ -356,12 +356,12 @@ impl EncodeCodec {
         Ok(Arc::new(GenericListArray::<O>::try_new(self.held_item(), offsets, codes, nulls).or_fail()?))
     }
 
-    /// The field of the codes in a list that is held.
+    /// The field of the codes in a held list.
     fn held_item(&self) -> FieldRef {
         Arc::new(Field::new("item", self.codes.data_type.clone(), true))
     }
 
-    /// The field of the codes in a list.
+    /// The field of the codes in a delivered list.
     fn item(&self) -> FieldRef {
         Arc::new(Field::new("item", self.codes.data_type.clone(), false))
     }
@@ -408,7 +408,7 @@ impl Gather for EncodeCodec {
     }
 }
 
-/// Codes of whole row groups.
+/// Row groups hold the codes of the column.
 impl Held for EncodeCodec {
     fn data_type(&self) -> &DataType {
         self.held.as_ref().unwrap_or(&self.codes.data_type)
@@ -424,7 +424,7 @@ impl Held for EncodeCodec {
 
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
         match (column.data_type(), self.rows) {
-            // It was read as codes.
+            // The column was read as codes.
             (read, Rows::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
             (_, Rows::Values) => self.codes_of(&column),
             (DataType::LargeList(_), _) => self.held_lists(column.as_list::<i64>()),
@@ -463,7 +463,7 @@ impl Held for EncodeCodec {
     }
 }
 
-/// Why a value has no code.
+/// The error of a value without a code.
 fn uncoded(value: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::BadRow, format!("{value} is not in the vocabulary"))
         .hint("add it, or give unknown values a code")
@@ -493,7 +493,7 @@ mod tests {
         if let Some(holding) = codec.held() {
             let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
-            // Rows that were lost are nulls of the stored type, and not looked at.
+            // Rows that were lost are nulls of the stored type, and are not selected.
             let lost = new_null_array(column.data_type(), 1);
             let (of_held, bad_of_held) = holding.gather(&[&held, &lost], &rows).unwrap();
             assert_eq!(&of_held, &codes);
@@ -538,7 +538,8 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
     }
 
-    /// Views of long texts tell where they are, those of short ones what they are; nulls have the view of an empty text.
+    /// The view of a long text says where it is, and that of a short text is the text itself; a null has the
+    /// view of an empty text.
     #[test]
     fn a_held_row_has_the_code_of_its_own_value() {
         let long = |at: usize| format!("a text that is too long for a view, {}", at % 5);
@@ -596,7 +597,7 @@ mod tests {
         }
     }
 
-    /// Pinned: models are trained on these.
+    /// The hashes are pinned, since models are trained on these codes.
     #[test]
     fn buckets_never_change() {
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["", "a", "Berlin"]));

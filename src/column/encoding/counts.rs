@@ -1,4 +1,4 @@
-//! How often each value occurs, for the vocabulary of a column.
+//! Counts how often each value of a column occurs, for its vocabulary.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::items::{Item, Items};
 
 /// Counts the values of a column, to make a [`Vocabulary`] of them.
 ///
-/// Nulls are not counted. Holds each different value once.
+/// Nulls are not counted. Each different value is held once.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,17 +42,18 @@ enum Counts {
 type Each<V> = HashMap<V, u64, BuildHasherDefault<Xxh64>>;
 
 impl CategoryCounts {
-    /// Of no values yet.
+    /// A count that starts without values.
     #[must_use]
     pub fn new() -> Self {
         CategoryCounts::default()
     }
 
-    /// Counts the values of an array, as a batch has it: texts, binary values or integers, or lists of these, whose items are
-    /// counted.
+    /// Counts the values of an array, as a batch has it: texts, binary values or integers, or lists of these,
+    /// whose items are counted.
     ///
     /// # Errors
-    /// `Invalid` for an array of other values, or of another kind than those before it, and for an integer of 2^63 and more.
+    /// `Invalid` for an array of other values, or of another kind than those before it, and for an integer of
+    /// 2^63 or more.
     pub fn add(&mut self, array: &dyn Array) -> Result<()> {
         match array.data_type() {
             DataType::List(_) => {
@@ -71,7 +72,7 @@ impl CategoryCounts {
         }
     }
 
-    /// The items of all lists but those that are null, which may have some, too.
+    /// Counts the items of all lists except null ones, which may have items, too.
     fn add_lists(
         &mut self,
         lists: &dyn Array,
@@ -115,11 +116,11 @@ impl CategoryCounts {
         Ok(())
     }
 
-    /// The values that were counted `at_least` times or more, and of these the first `at_most`: the most frequent one first, and
-    /// of equally frequent ones the smallest.
+    /// The vocabulary of the values that were counted `at_least` times, up to the first `at_most`. The most
+    /// frequent value comes first, and equally frequent values ascend.
     ///
     /// # Errors
-    /// `Invalid` if there is none.
+    /// `Invalid` if no value was counted often enough.
     pub fn vocabulary(self, at_least: u64, at_most: Option<usize>) -> Result<Vocabulary> {
         let text = |value: Box<[u8]>| {
             String::from_utf8(value.into_vec()).map_err(|_| Error::invalid("a text that is not UTF-8"))
@@ -140,7 +141,7 @@ impl CategoryCounts {
     }
 }
 
-/// Without a copy of a value that is known.
+/// Counts a value, which is copied only the first time.
 fn count(each: &mut Each<Box<[u8]>>, value: &[u8]) {
     match each.get_mut(value) {
         Some(count) => *count += 1,
@@ -161,7 +162,7 @@ fn frequent<V: Ord + Hash + Clone>(each: Each<V>, at_least: u64, at_most: Option
     values.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Short values are hashed in one go.
+/// A hasher that hashes a short value in one step.
 #[derive(Debug, Default)]
 struct Xxh64(u64);
 
@@ -170,7 +171,7 @@ impl Hasher for Xxh64 {
         self.0 = xxh64(bytes, self.0);
     }
 
-    /// The length of the bytes that follow.
+    /// Mixes in the length of the bytes that follow.
     fn write_usize(&mut self, length: usize) {
         self.0 ^= length as u64;
     }

@@ -1,8 +1,8 @@
-//! Codes of whole row groups, made once, which batches are then gathered from.
+//! The codes of whole row groups, which are made once, and from which batches are then gathered.
 //!
-//! A value that occurs many times is looked up once. Pages with a dictionary are read as codes without their texts
-//! ([`CodeValues`]); of texts that the Parquet crate read, equal ones of a dictionary have equal views. A value without a
-//! code is held as a negative number, which tells it in an error.
+//! A value that occurs many times is looked up once. Pages with a dictionary are read as codes, without their
+//! texts ([`CodeValues`]); texts that the Parquet crate reads have equal views if they come from the same
+//! dictionary entry. A value without a code is held as a negative number, which identifies it for an error.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,29 +17,30 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::items::{Item, Items};
 
-/// Different views of a column whose codes are remembered. A column that has more is seldom one of categories.
+/// The most views whose codes are remembered for a column. A column with more different views seldom holds
+/// categories.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// Different values without a code that errors can tell.
+/// The most different values without a code that are kept for errors.
 const MAX_TOLD: usize = 1 << 16;
 
-/// The code of a value without one that no error can tell.
+/// The number for a value without a code that is not kept for errors.
 const UNTOLD: i64 = -1;
 
-/// Codes of texts or binary values, for a column that is read as codes.
+/// The codes of texts or binary values, for a column that is read as codes.
 pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
     /// The type of the codes, `Int32` or `Int64`.
     fn data_type(&self) -> &DataType;
 
-    /// The code of a value; a negative number stands for one that has none.
+    /// The code of a value, or a negative number if it has none.
     fn code(&self, value: &[u8]) -> i64;
 }
 
-/// The values without a code that were seen, as errors tell them.
+/// The values without a code that were seen, as errors show them.
 #[derive(Debug, Default)]
 pub(super) struct UncodedValues(Mutex<Told>);
 
-/// The texts in the order in which they came, and a table of their places.
+/// The texts in the order of their arrival, and a table of their places.
 #[derive(Debug, Default)]
 struct Told {
     texts: Vec<String>,
@@ -47,7 +48,7 @@ struct Told {
 }
 
 impl Told {
-    /// The place of a text; `None` where it is new and there are too many.
+    /// The place of a text; `None` if it is new and there is no room for it.
     fn place(&mut self, text: String) -> Option<usize> {
         let Told { texts, places } = self;
         let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);
@@ -81,7 +82,7 @@ impl UncodedValues {
     }
 }
 
-/// The codes of a column's values, of integers of the type `T`; nulls stay nulls.
+/// The codes of a column's values, as integers of the type `T`; nulls stay nulls.
 pub(super) fn codes<T: ArrowPrimitiveType>(
     column: &ArrayRef,
     code: impl Fn(Item<'_>) -> i64,
@@ -114,7 +115,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
 }
 
-/// The code of each view that came.
+/// The codes of the views that were seen so far.
 struct Remembered<N> {
     last: Option<(u128, N)>,
     table: HashTable<(u128, N)>,

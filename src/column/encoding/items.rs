@@ -1,4 +1,4 @@
-//! The values of a column that are encoded, one by one.
+//! The values of a column that is encoded, one by one.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::batch::view_bytes;
 
-/// Of a value that an error shows, the first bytes.
+/// The most bytes of a value that an error shows.
 const SHOWN: usize = 100;
 
-/// One value.
+/// A value to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item<'a> {
-    /// Of a text or a binary value.
+    /// The bytes of a text or a binary value.
     Bytes(&'a [u8]),
     Signed(i64),
     Unsigned(u64),
 }
 
 impl Item<'_> {
-    /// The eight bytes of an integer in little-endian order, or those of the value.
+    /// Hashes the bytes of a value; an integer has eight, in little-endian order.
     pub(super) fn hashed(self, with: impl FnOnce(&[u8]) -> u64) -> u64 {
         match self {
             Item::Bytes(bytes) => with(bytes),
@@ -42,12 +42,12 @@ impl fmt::Display for Item<'_> {
             Item::Signed(number) => write!(f, "{number}"),
             Item::Unsigned(number) => write!(f, "{number}"),
             Item::Bytes(bytes) => {
-                // Copied, since other processes may change mapped ones.
+                // The bytes are copied, since other processes may change mapped ones.
                 let shown = bytes[..bytes.len().min(SHOWN)].to_vec();
                 let more = if shown.len() < bytes.len() { "…" } else { "" };
                 match std::str::from_utf8(&shown) {
                     Ok(text) => write!(f, "{text:?}{more}"),
-                    // A character that was cut.
+                    // The last character was cut.
                     Err(error) if error.error_len().is_none() && !more.is_empty() => {
                         write!(f, "{:?}{more}", String::from_utf8_lossy(&shown[..error.valid_up_to()]))
                     }
@@ -58,7 +58,7 @@ impl fmt::Display for Item<'_> {
     }
 }
 
-/// The values of one array, stored or gathered.
+/// The values of an array, which is stored or gathered.
 pub(super) enum Items<'a> {
     Texts(&'a StringViewArray),
     Binary(&'a BinaryViewArray),

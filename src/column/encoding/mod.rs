@@ -22,10 +22,11 @@ use crate::batch::Fill;
 use codec::EncodeCodec;
 
 impl Encoding {
-    /// The codec for a column with these values; `fill` stands for nulls.
+    /// The codec for a column of these values; `fill` stands for nulls.
     ///
     /// # Errors
-    /// The column holds no values that can be encoded, the fill is not one of them, or the encoding can never work.
+    /// The column holds no values that can be encoded, the fill is not such a value, or the encoding can
+    /// never work.
     pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn Gather>> {
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;

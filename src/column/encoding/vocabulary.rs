@@ -1,4 +1,4 @@
-//! Lists of values, and the place of each.
+//! Lists of values, whose places in the list are their codes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::items::Item;
 
-/// Values with their codes: each is encoded as its place in the list, from 0.
+/// A list of values, which are encoded as their places in the list, from 0.
 ///
 /// ```
 /// use forebay::column::Vocabulary;
@@ -26,7 +26,7 @@ pub struct Vocabulary {
     unknown: Unknown,
 }
 
-/// The values of a [`Vocabulary`], of one kind.
+/// The values of a [`Vocabulary`], all of one kind.
 ///
 /// ```
 /// use forebay::column::{Categories, Vocabulary};
@@ -38,39 +38,39 @@ pub struct Vocabulary {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Categories {
-    /// For columns of text.
+    /// Values for a column of text.
     Texts(Vec<String>),
-    /// For columns of binary values.
+    /// Values for a column of binary values.
     Bytes(Vec<Vec<u8>>),
-    /// For columns of integers.
+    /// Values for a column of integers.
     Numbers(Vec<i64>),
 }
 
-/// What becomes of a value that is not in the list.
+/// The treatment of values that are not in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unknown {
-    /// A bad row.
+    /// An unknown value is a bad row.
     #[default]
     Raise,
-    /// The code after the last.
+    /// An unknown value has the code after the last one.
     Code,
 }
 
 impl Vocabulary {
-    /// Of a column of texts.
+    /// A vocabulary for a column of texts.
     #[must_use]
     pub fn texts<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Self {
         Vocabulary::new(Categories::Texts(values.into_iter().map(Into::into).collect()))
     }
 
-    /// Of a column of binary values.
+    /// A vocabulary for a column of binary values.
     #[must_use]
     pub fn bytes<B: Into<Vec<u8>>>(values: impl IntoIterator<Item = B>) -> Self {
         Vocabulary::new(Categories::Bytes(values.into_iter().map(Into::into).collect()))
     }
 
-    /// Of a column of integers.
+    /// A vocabulary for a column of integers.
     #[must_use]
     pub fn numbers(values: impl IntoIterator<Item = i64>) -> Self {
         Vocabulary::new(Categories::Numbers(values.into_iter().collect()))
@@ -80,7 +80,8 @@ impl Vocabulary {
         Vocabulary { values: Arc::new(values), unknown: Unknown::default() }
     }
 
-    /// Gives all values that are not in the list one code, the one after the last. Default: a row with one is a bad row.
+    /// Gives all values that are not in the list the code after the last one. Default: an unknown value is a
+    /// bad row.
     #[must_use]
     pub fn with_unknown(mut self) -> Self {
         self.unknown = Unknown::Code;
@@ -92,7 +93,7 @@ impl Vocabulary {
         &self.values
     }
 
-    /// How many codes there are: codes are below.
+    /// The number of codes: all codes are below it.
     pub fn codes(&self) -> usize {
         self.values.len() + usize::from(self.unknown == Unknown::Code)
     }
@@ -107,7 +108,7 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// The code for values that are not in the list.
+    /// The code of values that are not in the list; `None` if they are bad rows.
     pub(super) fn unknown(&self) -> Option<i64> {
         (self.unknown == Unknown::Code).then(|| self.values.len() as i64)
     }
@@ -139,7 +140,8 @@ impl Categories {
     }
 }
 
-/// The place of each value: a table of places in the list, which it shares, so that no value is held twice.
+/// The place of each value. The table has places in the list, which it shares, so that no value is held
+/// twice.
 #[derive(Debug)]
 pub(super) struct Places {
     values: Arc<Categories>,
@@ -176,7 +178,7 @@ impl Places {
     }
 }
 
-/// Short values are hashed in one go.
+/// Hashes a value; a short one takes a single step.
 fn hash(item: Item<'_>) -> u64 {
     item.hashed(|bytes| xxh64(bytes, 0))
 }

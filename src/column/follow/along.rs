@@ -1,4 +1,4 @@
-//! Lists with one item for each box: those of dropped boxes are dropped as well.
+//! Lists with one item for each box: the items of dropped boxes are dropped as well.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::boxes::{Boxes, check_stored, stored};
 use crate::batch::delivered;
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
 
-/// Delivers the items of the boxes that are left.
+/// Delivers the items of the boxes that are kept.
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     boxes: Boxes,
-    /// The place of the boxes among the columns, and as what they are stored.
+    /// The place of the boxes' column, and its stored field.
     column: (usize, FieldRef),
     followed: Followed,
 }
@@ -59,13 +59,13 @@ impl FollowImage for AlongCodec {
         let lists = gathered.as_list::<i64>();
         let boxes = rows.gather(self.column.0)?;
         let boxes = stored(&boxes)?;
-        // Values that belong to no row, such as those of a null, are left out.
+        // Values that belong to no row, such as those of a null, are not kept.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
         let bad = self.followed.each_row(rows, |row, drawn| {
             let mut count = *offsets.last().unwrap_or(&0);
             let mut keep = || {
-                // Where the boxes of a row are bad, their column says so.
+                // If the boxes of a row are bad, their own column reports it.
                 let Some((drawn, stored)) = drawn.zip(boxes.row(row, "boxes").ok()) else { return Ok(()) };
                 let Ok(visible) = self.boxes.visible(stored, drawn).collect::<Result<Vec<_>>>() else {
                     return Ok(());

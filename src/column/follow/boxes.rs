@@ -1,4 +1,4 @@
-//! Boxes of an image.
+//! Boxes in an image.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
@@ -10,14 +10,14 @@ use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
-/// Numbers of a box.
+/// The number of numbers in a box.
 const NUMBERS: usize = 4;
 
-/// The part of the asked share that may be lacking: a side that was rounded to a float32 can lie beyond the border of its
-/// image.
+/// The part of the required share that may be missing: a side that was rounded to a float32 can be beyond the
+/// border of its image.
 const ROUNDING: f64 = 1e-4;
 
-/// The four numbers of a box.
+/// The meaning of the four numbers of a box.
 ///
 /// ```
 /// use forebay::column::{BoxFormat, Boxes};
@@ -29,7 +29,7 @@ const ROUNDING: f64 = 1e-4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoxFormat {
-    /// Left, top, right, bottom, as in Pascal VOC. The default.
+    /// Left, top, right, bottom, as in Pascal VOC. This is the default.
     #[default]
     Xyxy,
     /// Left, top, width, height, as in COCO.
@@ -42,7 +42,7 @@ impl BoxFormat {
     /// Every format.
     pub const ALL: [BoxFormat; 3] = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh];
 
-    /// The name that Python has for it.
+    /// The name of the format in Python.
     pub const fn name(self) -> &'static str {
         match self {
             BoxFormat::Xyxy => "xyxy",
@@ -51,7 +51,7 @@ impl BoxFormat {
         }
     }
 
-    /// Left, top, right and bottom.
+    /// The left, top, right and bottom side of a box.
     fn corners(self, [a, b, c, d]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         match self {
             BoxFormat::Xyxy => [a, b, c, d],
@@ -60,7 +60,7 @@ impl BoxFormat {
         }
     }
 
-    /// The box with these corners.
+    /// The box with these sides.
     fn of_corners(self, [left, top, right, bottom]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         let (width, height) = (right - left, bottom - top);
         match self {
@@ -71,18 +71,19 @@ impl BoxFormat {
     }
 }
 
-/// A column of boxes that follow an image: cropped, resized and mirrored with it.
+/// A column of boxes that follow an image: they are cropped, resized and mirrored with it.
 ///
-/// Stored are lists of lists of four numbers: int32, int64, float32 or float64. Delivered are lists of float32 boxes of the
-/// same [format](Boxes::format), in pixels of the image that is delivered. Each is clipped to what is visible. A box that
-/// is not visible at all becomes an empty one at the border, as torchvision's `ClampBoundingBoxes` makes it, so that boxes
-/// and labels stay side by side; [`min_visible`](Boxes::min_visible) drops such boxes instead.
+/// The column is stored as lists of lists of four numbers: int32, int64, float32 or float64. It is delivered
+/// as lists of float32 boxes in the same [format](Boxes::format), in pixels of the delivered image. Each box
+/// is clipped to its visible part. A box that is not visible at all becomes an empty one at the border, as
+/// torchvision's `ClampBoundingBoxes` makes it, so that boxes and labels stay side by side;
+/// [`min_visible`](Boxes::min_visible) drops such boxes instead.
 ///
-/// Where an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
+/// If an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
 ///
-/// A null, a box without four finite numbers, or one whose right or bottom side comes before the other is a bad row. With
-/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is a list of no boxes, and an image that is delivered though it is
-/// null has none.
+/// A null, a box without four finite numbers, or a box whose right or bottom side comes before the other is a
+/// bad row. With [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of boxes, and so are
+/// the boxes of a null image that is delivered.
 ///
 /// ```
 /// use forebay::Image;
@@ -112,7 +113,7 @@ pub struct Boxes {
 }
 
 impl Boxes {
-    /// The boxes of the images in this column.
+    /// Boxes that follow the images in this column.
     pub fn of(image: impl Into<String>) -> Boxes {
         Boxes {
             of: image.into(),
@@ -123,39 +124,39 @@ impl Boxes {
         }
     }
 
-    /// The four numbers, as stored and as delivered. Default: [`BoxFormat::Xyxy`].
+    /// The meaning of the four numbers, as stored and as delivered. Default: [`BoxFormat::Xyxy`].
     #[must_use]
     pub fn format(self, format: BoxFormat) -> Boxes {
         Boxes { format, ..self }
     }
 
-    /// Whether stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels. Delivered are
-    /// pixels in either case. Default: false.
+    /// Whether stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
+    /// Delivered numbers are always pixels. Default: false.
     #[must_use]
     pub fn normalized(self, normalized: bool) -> Boxes {
         Boxes { normalized, ..self }
     }
 
-    /// The least share of a box's area that must be visible: boxes with less are dropped. 0 to 1; above 0, a box without
-    /// area is dropped too. Default: 0, which drops none.
+    /// The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. Above
+    /// 0, a box without area is dropped, too. Default: 0, which drops no box.
     #[must_use]
     pub fn min_visible(self, share: f64) -> Boxes {
         Boxes { min_visible: share, ..self }
     }
 
-    /// Columns of lists with one item for each box, such as labels: those of dropped boxes are dropped as well. A list of
-    /// another length is a bad row. Default: none.
+    /// Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as
+    /// well. A list with another number of items is a bad row. Default: none.
     #[must_use]
     pub fn along<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Boxes {
         Boxes { along: columns.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The columns that go along.
+    /// The columns with an item for each box.
     pub(crate) fn columns_along(&self) -> &[String] {
         &self.along
     }
 
-    /// Refuses what can never work.
+    /// Refuses settings that can never work.
     fn validate(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.min_visible) {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
@@ -168,7 +169,7 @@ impl Boxes {
         Ok(())
     }
 
-    /// The boxes of a row as they are delivered, and `None` for those that are dropped.
+    /// The delivered boxes of a row; `None` for a box that is dropped.
     pub(super) fn visible<'a>(
         &'a self,
         stored: &'a [f64],
@@ -194,7 +195,7 @@ impl Boxes {
                 if share > 0.0 {
                     share *= area(seen) / area(turned);
                 } else if area(whole) > 0.0 {
-                    // It was not visible before it was turned: it stays empty.
+                    // The box was not visible before it was turned, so that it stays empty.
                     seen = [seen[0], seen[1], seen[0], seen[1]];
                 }
             }
@@ -213,7 +214,7 @@ fn area([left, top, right, bottom]: [f64; NUMBERS]) -> f64 {
 pub(crate) struct BoxesCodec {
     boxes: Boxes,
     followed: Followed,
-    /// Whether a null is a list of none, and no bad row.
+    /// Whether a null is delivered as an empty list, and is not a bad row.
     is_masked: bool,
 }
 
@@ -283,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// The middle 20 x 20 of 40 x 30 pixels, in twice the size.
+    /// The geometry that shows the middle 20 x 20 of 40 x 30 pixels, at twice the size.
     fn drawn() -> Drawn {
         let jpeg = encode_jpeg(&[0; 40 * 30 * 3], 40, 30, 90).unwrap();
         let image = Image::center_crop(40).resize_shorter(60);
@@ -318,12 +319,12 @@ mod tests {
             let boxes = Boxes::of("image").min_visible(share);
             made(&boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>()
         };
-        // Half of the first and nothing of the second is in the crop, and the third has no area.
+        // Half of the first box and no part of the second is in the crop, and the third has no area.
         assert_eq!(kept(0.0), [true, true, true]);
         assert_eq!(kept(1e-9), [true, false, false]);
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
-        // Its right side was the image's.
+        // The right side of the box is that of the image.
         let boxes = Boxes::of("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }

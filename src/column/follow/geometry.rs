@@ -1,4 +1,4 @@
-//! The crop and flips of an image as numbers, in a column that is not stored.
+//! Delivers the crop and flips of an image as numbers, in a column that is not stored.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl GeometryCodec {
         format!("{}.geometry", self.followed.name)
     }
 
-    /// The field that it delivers.
+    /// The delivered field.
     pub(crate) fn field(&self) -> Result<FieldRef> {
         Ok(Arc::new(tensor_field(
             &self.name(),

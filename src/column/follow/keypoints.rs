@@ -1,4 +1,4 @@
-//! Points of an image.
+//! Points in an image.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
@@ -9,16 +9,18 @@ use super::Followed;
 use super::tuples::{Rows, Tuples, field, stored_width};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
-/// A column of points that follow an image: moved as it is cropped, resized and mirrored.
+/// A column of points that follow an image: they move as it is cropped, resized and mirrored.
 ///
-/// Stored are lists of `[x, y]` or `[x, y, v]`, of int32, int64, float32 or float64, in pixels of the image. Delivered are
-/// lists of as many float32 numbers, in pixels of the image that is delivered. A third number, such as a visibility, is
-/// passed on. Points are not clipped: those outside of the crop get coordinates outside of the result. A mirrored point is
-/// at `width - 1 - x`, as in torchvision, and one that is rotated stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+/// The column is stored as lists of `[x, y]` or `[x, y, v]`, as int32, int64, float32 or float64, in pixels
+/// of the image. It is delivered as lists of as many float32 numbers, in pixels of the delivered image. A
+/// third number, such as a visibility, is passed on. Points are not clipped: a point outside of the crop has
+/// coordinates outside of the result. A mirrored point is at `width - 1 - x`, as in torchvision, and a point
+/// in a rotated image stays on its pixel. Names such as "left eye" are not exchanged when an image is
+/// mirrored.
 ///
-/// A null, or a point without as many finite numbers, is a bad row. With
-/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is a list of no points, and an image that is delivered though it is
-/// null has none.
+/// A null, a point with another number of numbers, or a number that is not finite makes a bad row. With
+/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of points, and so are the points of
+/// a null image that is delivered.
 ///
 /// ```
 /// use forebay::Image;
@@ -41,20 +43,20 @@ pub struct Keypoints {
 }
 
 impl Keypoints {
-    /// The points of the images in this column.
+    /// Points that follow the images in this column.
     pub fn of(image: impl Into<String>) -> Keypoints {
         Keypoints { of: image.into(), numbers: None }
     }
 
-    /// Numbers of a point: 2, or 3 with one that is passed on. Default: as many as the stored type says, or 2 where it does
-    /// not.
+    /// The number of numbers in a point: 2, or 3 with one that is passed on. Default: the number that the
+    /// stored type says, or 2 if it says nothing.
     #[must_use]
     pub fn numbers(self, numbers: usize) -> Keypoints {
         Keypoints { numbers: Some(numbers), ..self }
     }
 }
 
-/// Coordinates of a point.
+/// The number of coordinates in a point.
 const COORDINATES: usize = 2;
 
 /// Delivers points.
@@ -62,13 +64,13 @@ const COORDINATES: usize = 2;
 pub(crate) struct KeypointsCodec {
     followed: Followed,
     width: usize,
-    /// Whether a null is a list of none, and no bad row.
+    /// Whether a null is delivered as an empty list, and is not a bad row.
     is_masked: bool,
 }
 
 impl KeypointsCodec {
     /// # Errors
-    /// The stored type does not hold points, or holds others.
+    /// The stored type does not hold points, or points of another number of numbers.
     pub(crate) fn new(
         keypoints: &Keypoints,
         stored: &Field,

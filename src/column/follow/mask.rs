@@ -13,12 +13,13 @@ use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
-/// A column of masks that follow an image: cropped, resized and mirrored with it, by the nearest pixel.
+/// A column of masks that follow an image: they are cropped, resized and mirrored with it, by the nearest
+/// pixel.
 ///
-/// Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
-/// Delivered are tensors of shape `[height, width]` of the image's target size, with the same numbers. A mask that is not
-/// such a PNG, or of another size than its image, is a bad row. That of an image that is null is all 0, or the value that
-/// `fill_null` gives for the masks.
+/// The column is stored as PNG of one channel and of the image's size, whose grey values or palette indices
+/// are class numbers. It is delivered as tensors of shape `[height, width]`, in the image's target size, with
+/// the same numbers. A mask that is not such a PNG, or has another size than its image, is a bad row. The
+/// mask of a null image is all 0, or the value that `fill_null` gives for the masks.
 ///
 /// ```
 /// use forebay::Image;
@@ -43,12 +44,12 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// The masks of the images in this column.
+    /// Masks that follow the images in this column.
     pub fn of(image: impl Into<String>) -> Mask {
         Mask { of: image.into(), dtype: MaskType::default() }
     }
 
-    /// The number type. Default: [`MaskType::U8`], which refuses PNG of 16 bits.
+    /// The type of the class numbers. Default: [`MaskType::U8`], which refuses PNG of 16 bits.
     #[must_use]
     pub fn dtype(self, dtype: MaskType) -> Mask {
         Mask { dtype, ..self }
@@ -60,19 +61,19 @@ impl Mask {
 pub(crate) struct MaskCodec {
     dtype: MaskType,
     followed: Followed,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The value that stands for nulls; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl MaskCodec {
     /// # Errors
-    /// The fill is not a class.
+    /// The fill is not a class number.
     pub(crate) fn new(mask: &Mask, followed: Followed, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::new(nulls, &item_of(mask.dtype))?;
         Ok(MaskCodec { dtype: mask.dtype, followed, null })
     }
 
-    /// Writes the mask of an image that is null.
+    /// Writes the mask of a null image.
     fn of_no_image(&self, slot: &mut [u8]) {
         match &self.null {
             Some(null) => null.write(slot),

@@ -1,4 +1,4 @@
-//! Columns that belong to an image, and take its crop, size and flips: boxes, points, masks.
+//! Columns that belong to an image, and follow its crop, size and flips: boxes, points, masks.
 //!
 //! ```text
 //! header of the image ─┐
@@ -8,7 +8,7 @@
 //!                                 └─► numbers, for all else
 //! ```
 //!
-//! Nothing here draws: `decode` decides once for the image and all that follows it.
+//! Nothing here makes random choices: `decode` decides once for the image and for all that follows it.
 
 mod along;
 mod boxes;
@@ -56,7 +56,7 @@ pub enum Follow {
     Boxes(Boxes),
     /// Points.
     Keypoints(Keypoints),
-    /// The class of each pixel.
+    /// A mask with the class of each pixel.
     Mask(Mask),
 }
 
@@ -70,7 +70,7 @@ impl Follow {
         }
     }
 
-    /// Whether a column goes along with it.
+    /// Whether `column` has an item for each box of this one.
     pub(crate) fn takes_along(&self, column: &str) -> bool {
         match self {
             Follow::Boxes(boxes) => boxes.columns_along().iter().any(|along| along == column),
@@ -79,7 +79,7 @@ impl Follow {
     }
 }
 
-/// What a column becomes depends on the image, which the loader knows.
+/// The loader makes the column, since it depends on the image that it follows.
 impl ColumnOption for Follow {
     fn keyword(_: &'static str) -> &'static str {
         "decode"
@@ -90,7 +90,7 @@ impl ColumnOption for Follow {
     }
 
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
-        // The type of its numbers is checked where they are decoded.
+        // The type of the number is checked when the codec is made.
         matches!(self, Follow::Mask(_)) && fill.number().is_some()
     }
 }
@@ -116,11 +116,11 @@ impl From<Mask> for Follow {
 /// The image that a column follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
-    /// Its place among the columns.
+    /// The place of the image's column.
     pub(crate) column: usize,
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The image that it is shown as, if it follows one.
+    /// The image that this one is shown as, if it follows one.
     pub(crate) of: Option<Box<Followed>>,
 }
 
@@ -130,7 +130,7 @@ impl Followed {
         row.is_null(self.column)
     }
 
-    /// The geometry of the image of a row; `None` for a null.
+    /// The geometry of a row's image; `None` for a null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
         let at_image = |error: Error| error.at(Place::default().column(self.name.as_str()));
@@ -138,13 +138,13 @@ impl Followed {
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
-        // The image's own column reports the same failure, and only one of them counts.
+        // The image's own column reports the same failure, and only one of the two errors counts.
         let drawn = Drawn::of(&self.image, cell, drawing);
         drawn.map(Some).map_err(at_image)
     }
 
-    /// The geometry of the image of a row, for one that is shown as it is. Where there is none, it is as it would be of one of
-    /// the same size.
+    /// The geometry of a row's image, for another image that is shown in the same way. If there is none, it
+    /// is that of an image with the other's size.
     pub(crate) fn drawn_for(
         &self,
         image: &Image,
@@ -158,8 +158,8 @@ impl Followed {
         }
     }
 
-    /// Calls `each` with every row and the geometry of its image; `None` where the image is null, or its column makes it a
-    /// bad row.
+    /// Calls `each` with every row and the geometry of its image; `None` if the image is null, or bad by its
+    /// own column.
     fn each_row(
         &self,
         rows: &dyn FollowedRows,

@@ -1,4 +1,4 @@
-//! The sizes of images on their canvases, in a column that is not stored.
+//! Delivers the sizes of images on their canvases, in a column that is not stored.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Followed;
 use crate::column::tensor::tensor_field;
 use crate::column::{DrawNumbers, RowCells};
 
-/// Height and width.
+/// The number of numbers in a row: height and width.
 const NUMBERS: usize = 2;
 
 /// Delivers the sizes of images.
@@ -29,7 +29,7 @@ impl SizeCodec {
         format!("{}.size", self.followed.name)
     }
 
-    /// The field that it delivers.
+    /// The delivered field.
     pub(crate) fn field(&self) -> Result<FieldRef> {
         Ok(Arc::new(tensor_field(&self.name(), &[NUMBERS], DataType::Int32)?))
     }

@@ -1,4 +1,4 @@
-//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the arrays that are made of them.
+//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made of them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Numbers in each item of a list, by the stored type; `None` where they may differ.
+/// The number of numbers in each item of a list, by the stored type; `None` if it may differ.
 ///
 /// # Errors
 /// The type is not a list of lists of numbers.
@@ -58,17 +58,18 @@ pub(super) struct Tuples<'a> {
     width: usize,
 }
 
-/// The largest coordinate that is read: far beyond any image, and the crop of one in pixels is still a float32.
+/// The largest coordinate that is accepted: it is far beyond any image, and still a float32 after a crop in
+/// pixels.
 const LARGEST: f64 = 1e30;
 
-/// Where the numbers of each item are.
+/// The lists with the numbers of each item.
 enum Items<'a> {
     Lists(&'a LargeListArray),
     Fixed(&'a FixedSizeListArray),
 }
 
 impl<'a> Tuples<'a> {
-    /// Items of `width` numbers each.
+    /// Reads a gathered column as items of `width` numbers each.
     pub(super) fn of(gathered: &'a dyn Array, width: usize) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} is not a list of lists", gathered.data_type()));
@@ -90,7 +91,7 @@ impl<'a> Tuples<'a> {
     /// The numbers of a row's items, one item after the other.
     ///
     /// # Errors
-    /// Something is missing, an item has another number of numbers, or one is not finite or beyond 1e30.
+    /// Something is null, an item has another number of numbers, or a number is not finite or beyond 1e30.
     pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
@@ -137,14 +138,14 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// Numbers of any of the types that are read; those under nulls are arbitrary.
+/// The numbers of an array, of any type that is read; the numbers under nulls are arbitrary.
 fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     fn of<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
     }
     match values.data_type() {
         DataType::Int32 => Ok(of::<Int32Type>(values, f64::from)),
-        // Coordinates of more than 53 bits are no pixels of any image.
+        // A float64 is exact up to 53 bits, and the coordinates of pixels have far fewer.
         DataType::Int64 => Ok(of::<Int64Type>(values, |value| value as f64)),
         DataType::Float32 => Ok(of::<Float32Type>(values, f64::from)),
         DataType::Float64 => Ok(of::<Float64Type>(values, |value| value)),
@@ -152,7 +153,7 @@ fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     }
 }
 
-/// The rows of a column that is made: items of `width` numbers each.
+/// The rows of a column that is being made: items of `width` numbers each.
 pub(super) struct Rows {
     offsets: Vec<i64>,
     numbers: Vec<f32>,
@@ -175,7 +176,7 @@ impl Rows {
         self.offsets.push((self.numbers.len() / self.width) as i64);
     }
 
-    /// The column.
+    /// Makes the column of all rows.
     pub(super) fn finish(self) -> Result<ArrayRef> {
         let numbers = Arc::new(Float32Array::from(self.numbers));
         let items =

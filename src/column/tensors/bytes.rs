@@ -1,4 +1,4 @@
-//! Tensors in cells of bytes.
+//! Decodes tensors in cells of bytes.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 pub(super) struct BytesCodec {
     tensor: Tensor,
     slot: usize,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The value that stands for nulls; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl BytesCodec {
     pub(super) fn new(tensor: Tensor, stored: &DataType, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::new(nulls, &tensor.dtype)?;
-        // A size that overflows is refused with the field.
+        // An overflow saturates: the field of the column is refused later.
         let slot = tensor.shape.iter().fold(tensor.width(), |bytes, side| bytes.saturating_mul(*side));
         match stored {
             DataType::FixedSizeBinary(bytes)
@@ -79,7 +79,7 @@ impl DecodeCells for BytesCodec {
         slot: &mut [u8],
     ) -> Result<()> {
         match self.tensor.format {
-            // Each byte is read once.
+            // Raw bytes are read only once, so that they need no copy.
             TensorFormat::Raw => self.raw(cell.stable_if(|_| false), slot),
             TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
             TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),
@@ -91,7 +91,7 @@ impl DecodeCells for BytesCodec {
         Ok(self.null.is_some())
     }
 
-    /// A cell is little more than a copy.
+    /// Decoding a cell is little more than a copy.
     fn cells_per_task(&self) -> usize {
         copied_per_task(self.slot)
     }

@@ -1,7 +1,8 @@
-//! Tensors that files declare themselves: Arrow's extension type for tensors of one shape, and the arrays of Hugging Face.
+//! Tensors that files declare themselves: Arrow's extension type for tensors of one shape, and the arrays of
+//! Hugging Face.
 //!
-//! Unlike those that a user asks for, their nulls stay, and may be filled: a column says what it holds, and not that each
-//! row is needed.
+//! Unlike tensors that a user asks for, they keep their nulls, which may be filled: the declaration says what
+//! a column holds, and not that each row is needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,23 +23,23 @@ use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};
 use crate::column::{Codec, Gather, GatheredRows, NullOptions, PlainCodec};
 
-/// Schema metadata: the features of a data set of Hugging Face.
+/// The key in a schema's metadata for the features of a Hugging Face data set.
 const HUGGINGFACE: &str = "huggingface";
-/// The features that are tensors.
+/// The types of features that are tensors.
 const ARRAYS: [&str; 4] = ["Array2D", "Array3D", "Array4D", "Array5D"];
 
-/// Values of a row whose axes are put in another order: their places are kept.
+/// The most values of a row whose axes are reordered, since the places of the values are kept.
 const MAX_PERMUTED: usize = 1 << 22;
 
 /// The shapes that the files of a data set declare.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// By column.
+    /// The shapes by the names of their columns.
     features: HashMap<String, Vec<usize>>,
 }
 
 impl Declared {
-    /// Those in the metadata of a schema.
+    /// Reads the shapes in the metadata of a schema.
     pub(crate) fn of(schema: &Schema) -> Self {
         let parsed =
             schema.metadata().get(HUGGINGFACE).and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -53,7 +54,7 @@ impl Declared {
         Declared { features: arrays.collect() }
     }
 
-    /// Those of some columns, by other names: pairs of the new one and that of the schema.
+    /// The shapes of some columns under other names: each pair has the new name and that in the schema.
     pub(crate) fn delivered_as<'a>(mut self, names: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let features =
             names.filter_map(|(new, stored)| Some((new.to_owned(), self.features.get(stored)?.clone())));
@@ -61,8 +62,8 @@ impl Declared {
         self
     }
 
-    /// The codec of a column that is declared as tensors of one shape; `None` of another one, and where the declaration does
-    /// not fit what is stored.
+    /// The codec of a column that is declared as tensors of one shape; `None` for another column, or if the
+    /// declaration does not fit what is stored.
     pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Arc<dyn Gather>> {
         let (levels, values) = levels(stored.data_type());
         name_of(values)?;
@@ -75,8 +76,7 @@ impl Declared {
     }
 
     /// The codec of a column of nested lists that is declared as tensors of one shape and has a mask for its
-    /// nulls: the mask is of whole rows, so that a null inside a row that is there is a bad row, unless `fill`
-    /// stands for it.
+    /// nulls. The mask is for whole rows: a null inside of a row is bad, unless `fill` stands for it.
     pub(crate) fn masked_codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Result<Codec>> {
         if extension(stored).is_some() {
             return None;
@@ -85,7 +85,7 @@ impl Declared {
         Some(Tensor::new(values.clone(), shape).codec(stored, NullOptions { fill, is_masked: true }))
     }
 
-    /// The shape that is declared of nested lists which fit it, and the type of their values.
+    /// The declared shape of nested lists, if they fit it, and the type of their values.
     fn nested<'a>(&'a self, stored: &'a Field) -> Option<(&'a [usize], &'a DataType)> {
         let (levels, values) = levels(stored.data_type());
         name_of(values)?;
@@ -97,25 +97,26 @@ impl Declared {
     }
 }
 
-/// Numbers of at least 1, and of these one or more.
+/// A shape of one or more sides, each of length 1 or more.
 fn sides(value: &Value) -> Option<Vec<usize>> {
     let sides = value.as_array().filter(|sides| sides.len() <= MAX_SIDES)?;
     let sides = sides.iter().map(|side| usize::try_from(side.as_u64()?).ok()).collect::<Option<Vec<_>>>();
     sides.filter(|sides| !sides.is_empty() && !sides.contains(&0))
 }
 
-/// A shape as it is stored, and which of its axes come in which order.
+/// A shape as it is stored, and the order in which its axes are delivered.
 struct Extension {
     shape: Vec<usize>,
     permutation: Option<Vec<usize>>,
 }
 
-/// The shape of a row of a column of Arrow's tensors, as it is delivered.
+/// The delivered shape of a row in a column of Arrow's tensors.
 pub(crate) fn tensor_shape(field: &Field) -> Option<Vec<usize>> {
     Some(extension(field)??.shape)
 }
 
-/// The parameters of a column of Arrow's tensors: `None` of one of another type, and `Some(None)` if they make no sense.
+/// The parameters of a column of Arrow's tensors: `None` for a column of another type, and `Some(None)` if
+/// they make no sense.
 fn extension(field: &Field) -> Option<Option<Extension>> {
     let metadata = field.metadata();
     (metadata.get(EXTENSION_NAME)? == TENSOR).then(|| {
@@ -136,17 +137,18 @@ fn extension(field: &Field) -> Option<Option<Extension>> {
     })
 }
 
-/// Delivers Arrow's tensors with their shape, and with their axes in the order that is declared.
+/// Delivers Arrow's tensors with their shape, and with their axes in the declared order.
 #[derive(Debug)]
 struct FixedCodec {
     plain: PlainCodec,
     shape: Vec<usize>,
-    /// Of each value of a row its place among those that are stored; `None` where they are in that order.
+    /// For each delivered value of a row, its place among the stored ones; `None` if both have the same
+    /// order.
     order: Option<UInt32Array>,
 }
 
 impl FixedCodec {
-    /// `None` where the shape is not that of lists of this length.
+    /// `None` if lists of this length do not have the shape.
     fn new(extension: Extension, length: usize, fill: Option<&Fill>) -> Option<Self> {
         let Extension { shape, permutation } = extension;
         let values = shape.iter().try_fold(1usize, |values, side| values.checked_mul(*side))?;
@@ -192,7 +194,8 @@ impl Gather for FixedCodec {
             return Ok((gathered, Vec::new()));
         };
         let lists = gathered.as_fixed_size_list();
-        // Row by row: places of all values would take more memory than the values.
+        // Rows are reordered one by one, since the places of all values would take more memory than the
+        // values.
         let rows = (0..lists.len()).map(|row| take(lists.value(row).as_ref(), order, None));
         let rows = rows.collect::<std::result::Result<Vec<_>, _>>().or_fail()?;
         let values = match &rows[..] {
@@ -226,7 +229,7 @@ impl Gather for NestedCodec {
         }
         let field = tensor_field(stored.name(), &self.shape, self.values.clone())?;
         let DataType::FixedSizeList(item, length) = field.data_type() else { return Ok(Arc::new(field)) };
-        // A number may be null, and so may a list anywhere, for which the row is.
+        // A number may be null, and so may a list at any level, which makes its row null.
         let item = Arc::new(item.as_ref().clone().with_nullable(true));
         let list = DataType::FixedSizeList(item, *length);
         Ok(Arc::new(field.with_data_type(list).with_nullable(self.fill.is_none())))
@@ -260,7 +263,7 @@ impl Gather for NestedCodec {
             }
         };
         let item = Arc::new(Field::new("item", self.values.clone(), true));
-        // Checked to fit with the field.
+        // The length was checked with the field.
         let lists = FixedSizeListArray::try_new(item, length as i32, values, nulls).or_fail()?;
         let Some(fill) = &self.fill else { return Ok((Arc::new(lists), bad)) };
         let all = Selection::of_one((0..rows as u32).collect());

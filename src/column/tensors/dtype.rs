@@ -1,9 +1,9 @@
-//! The types of values that tensors have, and their names.
+//! The types of a tensor's values, and their names.
 
 use forebay_arrow::datatypes::DataType;
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// The types of values, by the names that numpy has for them.
+/// The types of values, by the names that numpy gives them.
 pub(super) const TYPES: [(&str, DataType); 12] = [
     ("bool", DataType::Boolean),
     ("int8", DataType::Int8),
@@ -19,7 +19,7 @@ pub(super) const TYPES: [(&str, DataType); 12] = [
     ("float64", DataType::Float64),
 ];
 
-/// Type and shape, as errors name them: "float32[3, 4]".
+/// A type and a shape in the form for errors, such as "float32[3, 4]".
 pub(super) fn described(dtype: &DataType, shape: &[usize]) -> String {
     match name_of(dtype) {
         Some(name) => format!("{name}{shape:?}"),
@@ -27,7 +27,7 @@ pub(super) fn described(dtype: &DataType, shape: &[usize]) -> String {
     }
 }
 
-/// Bytes of one value; of a boolean, as long as it is in a slot.
+/// The number of bytes of a value in a slot, where a boolean takes one.
 pub(super) fn value_bytes(dtype: &DataType) -> usize {
     match dtype {
         DataType::Boolean => 1,

@@ -1,6 +1,6 @@
 //! Tensors in lists of numbers: one list for each row, or lists nested as deep as the shape has sides.
 //!
-//! Gathered lists are already one block of values, so only their lengths are looked at.
+//! Gathered lists are already one block of values, so that only their lengths are checked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::column::{Gather, GatheredRows, NullOptions};
 #[derive(Debug)]
 pub(super) struct ListsCodec {
     tensor: Tensor,
-    /// The length of the lists of each level.
+    /// The required length of the lists at each level.
     lengths: Vec<usize>,
-    /// What stands for nulls; `None` where they are bad rows.
+    /// The value that stands for nulls; `None` if a null is a bad row.
     fill: Option<Fill>,
-    /// Whether the user gave that fill: it then stands for nulls among the values of a row as well.
+    /// Whether the user gave the fill, which then stands for nulls among the values of a row as well.
     is_given: bool,
 }
 
@@ -80,7 +80,7 @@ impl ListsCodec {
         Ok(ListsCodec { tensor, lengths, fill, is_given })
     }
 
-    /// The values of the lists `rows` of a column, if all are tensors.
+    /// The values of the lists `rows` of a column, if all of them are tensors.
     fn values(&self, column: &dyn Array, rows: Range<usize>) -> Result<(ArrayRef, Range<usize>)> {
         let described = self.tensor.described();
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
@@ -105,16 +105,16 @@ impl ListsCodec {
     }
 }
 
-/// Why lists are not one block of values.
+/// The reason why lists are not one block of values.
 pub(super) enum Unfit {
-    /// One of them is null.
+    /// A list is null.
     Null,
-    /// One of them has another length.
+    /// A list has another length.
     Length { held: usize, wanted: usize },
 }
 
-/// The values of the lists `rows` of a column, and which of them, if all lists of each level have the length that is given
-/// for it.
+/// The array with the values of the lists `rows` of a column, and their range in it, if all lists of a level
+/// have the length in `lengths`.
 pub(super) fn block(
     column: &dyn Array,
     rows: Range<usize>,
@@ -153,7 +153,8 @@ fn has_nulls(array: &dyn Array, rows: &Range<usize>) -> bool {
     array.nulls().is_some_and(|nulls| nulls.slice(rows.start, rows.len()).null_count() > 0)
 }
 
-/// The values of rows of `length` of them, where some have none: those get zeros. The ranges are of one array.
+/// The values of rows with `length` values each; a row without values gets zeros. All ranges belong to one
+/// array.
 pub(super) fn rows_of(
     rows: &[Option<(ArrayRef, Range<usize>)>],
     length: usize,
@@ -196,7 +197,7 @@ impl Gather for ListsCodec {
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, None)?;
-        // Checked to fit with the field.
+        // The product was checked with the field.
         let length: usize = self.lengths.iter().product();
         let (values, nulls, bad) = match self.values(&gathered, 0..gathered.len()) {
             Ok((values, range)) => (values.slice(range.start, range.len()), None, Vec::new()),
@@ -225,7 +226,8 @@ impl Gather for ListsCodec {
     }
 }
 
-/// The levels of lists of a type, with the length of those that have one, and the type of the values in them.
+/// The levels of lists in a type, each with its length if that is fixed, and the type of the innermost
+/// values.
 pub(super) fn levels(mut data_type: &DataType) -> (Vec<Option<usize>>, &DataType) {
     let mut levels = Vec::new();
     loop {
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 3, 4]);
         assert!(bad.iter().zip(said).all(|((_, error), said)| error.contains(said)), "{bad:?}");
 
-        // As many values, in other sides.
+        // The rows have the same number of values, but two of them have other sides.
         let turned = list(list(numbers, &[3, 3, 2, 2, 2, 3, 3, 4, 2], None), &[2, 3, 2, 2], None);
         let (values, bad) = delivered(&tensor, &turned);
         assert_eq!((&values[..6], &values[12..18]), (&all[..6], &all[12..18]));

@@ -1,4 +1,4 @@
-//! Columns of tensors of one shape that are stored as bytes, as numpy's files, or as lists.
+//! Columns of tensors of one shape, which are stored as bytes, as files of numpy, or as lists.
 
 mod bytes;
 mod declared;
@@ -22,10 +22,11 @@ use lists::ListsCodec;
 pub use spec::{Tensor, TensorFormat};
 
 impl Tensor {
-    /// The codec for a column that is stored so.
+    /// The codec for a column that is stored in this way.
     ///
     /// # Errors
-    /// The column does not hold such tensors, or they can never work, or a fill is not one of their values.
+    /// The column does not hold such tensors, the tensors can never work, or a fill is not one of their
+    /// values.
     pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Codec> {
         self.validate()?;
         if holds_bytes(stored.data_type()) {

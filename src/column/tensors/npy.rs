@@ -10,13 +10,13 @@ use super::spec::Tensor;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The longest text that is read; that of an array of numbers has about a hundred bytes.
+/// The most bytes of a header's text that are read; that of an array of numbers has about a hundred.
 const MAX_TEXT: usize = 64 << 10;
 
-/// Most bytes of the values of one array of any shape.
+/// The most bytes of an array's values, if its shape is not known in advance.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Reads the array of a `.npy` file into a slot, row-major and in native byte order.
+/// Reads the array in a `.npy` file into a slot, in row-major order and native byte order.
 pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
     let header = header(file)?;
     if header.values != Values::Numbers(tensor.dtype.clone()) || header.shape != tensor.shape {
@@ -36,14 +36,14 @@ pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Re
     Ok(())
 }
 
-/// Reads the values of an array of any shape, row-major and in native byte order.
+/// Reads the values of an array of any shape, in row-major order and native byte order.
 pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Result<Vec<u8>> {
     let wanted = header.bytes().filter(|bytes| *bytes <= MOST_BYTES);
     let wanted = wanted.ok_or_else(|| {
         bad(format!("a numpy file of {}, which is more than {MOST_BYTES} bytes", header.described()))
     })?;
     let mut values = Vec::new();
-    // No more is allocated than there is, whatever the header says.
+    // At most the bytes that exist are allocated, whatever the header says.
     file.take(wanted as u64).read_to_end(&mut values).map_err(|error| bad(error.to_string()))?;
     header.check_end(file, values.len(), wanted)?;
     if header.is_transposed() {
@@ -54,7 +54,7 @@ pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Resu
     Ok(values)
 }
 
-/// Exchanges the byte order of each value.
+/// Reverses the byte order of each value.
 pub(super) fn swap(values: &mut [u8], width: usize) {
     if width > 1 {
         values.chunks_exact_mut(width).for_each(<[u8]>::reverse);
@@ -65,7 +65,7 @@ fn bad(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause.into())
 }
 
-/// Reads as many bytes as there are, and says how many.
+/// Reads until `out` is full or the file ends, and returns the number of bytes.
 fn fill(file: &mut impl Read, mut out: &mut [u8]) -> Result<usize> {
     let mut read = 0;
     while !out.is_empty() {
@@ -82,28 +82,28 @@ fn fill(file: &mut impl Read, mut out: &mut [u8]) -> Result<usize> {
     Ok(read)
 }
 
-/// What the text of a file says of its values.
+/// The description of an array in the header of its file.
 #[derive(Debug, PartialEq)]
 pub(in crate::column) struct Header {
     pub(in crate::column) values: Values,
-    /// Whether their byte order is not the machine's.
+    /// Whether the values have another byte order than the machine.
     is_swapped: bool,
     fortran_order: bool,
     pub(in crate::column) shape: Vec<usize>,
 }
 
-/// What the values of an array are.
+/// The values of an array.
 #[derive(Debug, PartialEq)]
 pub(in crate::column) enum Values {
     Numbers(DataType),
-    /// Texts of up to so many characters, each of which has four bytes; the rest is zero.
+    /// Texts of at most this many characters; each has four bytes, and the rest is zero.
     Texts(usize),
-    /// Up to so many bytes; the rest is zero.
+    /// Byte strings of at most this length; the rest is zero.
     Bytes(usize),
 }
 
 impl Header {
-    /// Type and shape, as errors name them: "float32[3, 4]".
+    /// The type and the shape in the form for errors, such as "float32[3, 4]".
     pub(in crate::column) fn described(&self) -> String {
         match &self.values {
             Values::Numbers(dtype) => described(dtype, &self.shape),
@@ -112,17 +112,17 @@ impl Header {
         }
     }
 
-    /// Bytes of all values, if a number can say it.
+    /// The number of bytes of all values; `None` if it overflows.
     fn bytes(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.values.width(), |bytes, side| bytes.checked_mul(*side))
     }
 
-    /// The sides of a vector need no other order, nor do those of length 1.
+    /// Whether the values must be reordered; the order of a vector, or of sides of length 1, does not matter.
     fn is_transposed(&self) -> bool {
         self.fortran_order && self.shape.iter().filter(|side| **side > 1).count() > 1
     }
 
-    /// Refuses a file with more or fewer bytes of values than it says.
+    /// Refuses a file with more or fewer bytes of values than its header says.
     fn check_end(&self, file: &mut impl Read, found: usize, wanted: usize) -> Result<()> {
         let described = self.described();
         if found < wanted {
@@ -145,7 +145,7 @@ impl Header {
 }
 
 impl Values {
-    /// Bytes of a value.
+    /// The number of bytes of a value.
     pub(in crate::column) fn width(&self) -> usize {
         match self {
             Values::Numbers(dtype) => value_bytes(dtype),
@@ -154,7 +154,7 @@ impl Values {
         }
     }
 
-    /// Bytes that have an order.
+    /// The number of bytes that a byte order reverses together.
     fn unit(&self) -> usize {
         match self {
             Values::Numbers(dtype) => value_bytes(dtype),
@@ -192,7 +192,7 @@ pub(in crate::column) fn header(file: &mut impl Read) -> Result<Header> {
     header.ok_or_else(|| bad("a .npy file with a header that is not that of an array of numbers or text"))
 }
 
-/// The type of values by its name in a header, and whether their byte order is not the machine's.
+/// The type of values by its name in a header, and whether they have another byte order than the machine.
 fn values(descr: &str) -> Option<(Values, bool)> {
     let (order, kind) = descr.split_at_checked(1)?;
     let values = match (kind.split_at_checked(1)?, number(kind)) {
@@ -209,7 +209,7 @@ fn values(descr: &str) -> Option<(Values, bool)> {
     }
 }
 
-/// The type of numbers or booleans by its name without a byte order.
+/// The type of numbers or booleans by its name, without the byte order.
 fn number(kind: &str) -> Option<DataType> {
     Some(match kind {
         "b1" => DataType::Boolean,
@@ -228,11 +228,11 @@ fn number(kind: &str) -> Option<DataType> {
     })
 }
 
-/// The rest of a Python literal.
+/// The part of a Python literal that has not been read.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
-    /// The dict of a header, with its keys in any order.
+    /// Reads the dict of a header, whose keys may come in any order.
     fn header(mut self) -> Option<Header> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.take('{')?;
@@ -283,7 +283,7 @@ impl<'a> Literal<'a> {
             let rest = self.0.trim_start();
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             sides.push(rest[..digits].parse().ok()?);
-            // Python 2 wrote the letter of its long integers.
+            // Python 2 wrote an `L` behind long integers.
             self.0 = rest[digits..].strip_prefix('L').unwrap_or(&rest[digits..]);
             if self.take(',').is_none() {
                 self.take(')')?;
@@ -294,7 +294,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Values in column-major order as they are in row-major order.
+/// Writes values that are in column-major order to `rows` in row-major order.
 fn transpose(columns: &[u8], shape: &[usize], width: usize, rows: &mut [u8]) {
     if width == 0 {
         return;
@@ -327,7 +327,7 @@ fn transpose(columns: &[u8], shape: &[usize], width: usize, rows: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// A file with this text and these values.
+    /// A file with this header and these values.
     pub(super) fn file(version: u8, text: &str, values: &[u8]) -> Vec<u8> {
         let mut file = [MAGIC, &[version, 0]].concat();
         let length = text.len() as u32;
@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Every prefix and every changed byte is an array or a refusal, never a panic.
+    /// Each prefix, and the file with any byte changed, gives an array or an error, but never a panic.
     #[test]
     fn a_damaged_file_is_refused() {
         let tensor = Tensor::new(DataType::UInt16, [2, 3]);

@@ -1,4 +1,4 @@
-//! numpy's `.npz` format: a zip archive of `.npy` files, here of one, stored or deflated.
+//! numpy's `.npz` format: a zip archive of `.npy` files, here of a single one, which is stored or deflated.
 
 use std::io::{self, Read};
 
@@ -8,21 +8,22 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::npy;
 use super::spec::Tensor;
 
-/// The beginning of the first file in an archive.
+/// The signature before the first file in an archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
-/// The end of an archive, without its remark.
+/// The signature of the end of an archive, and the size of the end without its comment.
 const END: &[u8] = b"PK\x05\x06";
 const END_BYTES: usize = 22;
 
-/// The entry of a file in the directory at the end of an archive, without its name.
+/// The signature of a file's entry in the directory at the end of an archive, and the size of the entry
+/// without the file's name.
 const ENTRY: &[u8] = b"PK\x01\x02";
 const ENTRY_BYTES: usize = 46;
 
-/// What precedes the content of a file, without its name.
+/// The number of bytes before the content of a file, without its name.
 const LOCAL_BYTES: usize = 30;
 
-/// In place of a size that takes more than 32 bits.
+/// The size in an entry if the real one takes more than 32 bits.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// Reads the only array of a `.npz` file into a slot.
@@ -30,7 +31,7 @@ pub(super) fn read(cell: &[u8], tensor: &Tensor, slot: &mut [u8]) -> Result<()> 
     unpacked(cell, |file| npy::read(file, tensor, slot))
 }
 
-/// What `read` makes of the only file of an archive.
+/// Calls `read` with the only file of an archive, and checks that file's checksum.
 pub(in crate::column) fn unpacked<T>(
     cell: &[u8],
     read: impl FnOnce(&mut Unpacked<'_>) -> Result<T>,
@@ -40,8 +41,8 @@ pub(in crate::column) fn unpacked<T>(
     if !is_deflated && crc32fast::hash(content) != checksum {
         return Err(damaged());
     }
-    // A new one for each cell: kept for the thread, it would take of the few bytes that all libraries of a process share
-    // for such values.
+    // Each cell has a decompressor of its own. One that is kept for each thread would take thread-local
+    // memory, of which all libraries of a process share a few bytes.
     let mut file = match is_deflated {
         false => Unpacked::Stored(content),
         true => Unpacked::Deflated(Inflated {
@@ -66,18 +67,18 @@ fn bad(cause: impl Into<String>) -> Error {
 struct Packed<'a> {
     content: &'a [u8],
     is_deflated: bool,
-    /// CRC-32 of the file.
+    /// The CRC-32 of the unpacked file.
     checksum: u32,
-    /// Bytes of the file.
+    /// The number of bytes of the unpacked file.
     bytes: usize,
 }
 
-/// Bytes of the only file of an archive, as the archive says it; none more are read.
+/// The number of bytes of the only file of an archive, as the archive says it; no more are read.
 pub(in crate::column) fn unpacked_bytes(archive: &[u8]) -> Result<usize> {
     packed(archive).map(|packed| packed.bytes)
 }
 
-/// The only file of an archive, by the directory at its end.
+/// Finds the only file of an archive, by the directory at its end.
 fn packed(archive: &[u8]) -> Result<Packed<'_>> {
     const STORED: u16 = 0;
     const DEFLATED: u16 = 8;
@@ -117,7 +118,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The only file of an archive.
+/// The only file of an archive, as it is read.
 pub(in crate::column) enum Unpacked<'a> {
     Stored(&'a [u8]),
     Deflated(Inflated<'a>),
@@ -132,11 +133,11 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// A deflated file as it was: as much of it as is asked for.
+/// A deflated file, which is decompressed as far as it is read.
 pub(in crate::column) struct Inflated<'a> {
     inflate: Decompress,
     content: &'a [u8],
-    /// Bytes that it still has, as the archive says it.
+    /// The number of bytes that are left, as the archive says it.
     left: usize,
     checksum: crc32fast::Hasher,
 }
@@ -179,7 +180,7 @@ mod tests {
         [npy::MAGIC, &[1, 0], &(TEXT.len() as u16).to_le_bytes(), TEXT, &values].concat()
     }
 
-    /// An archive of `files` times the same file.
+    /// An archive with `files` copies of one file.
     fn archive(file: &[u8], is_deflated: bool, files: u16) -> Vec<u8> {
         let mut content = file.to_vec();
         if is_deflated {
@@ -252,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Every prefix is refused, and no changed byte makes other values.
+    /// Each prefix is refused, and a changed byte never changes the values.
     #[test]
     fn a_damaged_archive_gives_no_other_values() {
         let file = array();

@@ -1,4 +1,4 @@
-//! What a user says of a column of tensors.
+//! The options of a column of tensors, as a user gives them.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
@@ -6,21 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use super::dtype::{TYPES, described, name_of, read_name, value_bytes, write_name};
 
-/// Sides of a tensor: numpy has arrays of 32, and rows are one of them.
+/// The most sides of a tensor: numpy has arrays of up to 32, and the rows of a batch take one.
 pub(super) const MAX_SIDES: usize = 31;
 
-/// The tensors of a column: type and shape of each, and how a cell of bytes holds one.
+/// The tensors of a column: the type and shape of each, and the format in which a cell of bytes holds one.
 ///
-/// Pass it to a loader with [`LoaderBuilder::decode_tensor`](crate::LoaderBuilder::decode_tensor). The column is delivered
-/// as images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`.
+/// Pass it to a loader with [`LoaderBuilder::decode_tensor`](crate::LoaderBuilder::decode_tensor). The column
+/// is delivered as images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of
+/// shape `[rows, shape...]`.
 ///
-/// A column of binary values, or of `struct<bytes, path>`, has the values one after the other in row-major order, or is in
-/// another [`format`](Self::format). A column of lists has them as one list for each row, or as lists nested as deep as the
-/// shape has sides. Nothing is cast: the type of the values is that of the column or of the file.
+/// A column of binary values, or of `struct<bytes, path>`, has the values one after the other in row-major
+/// order, or is in another [`format`](Self::format). A column of lists has them as one list for each row, or
+/// as lists nested as deep as the shape has sides. Values are not cast: their type must be that of the column
+/// or of the file.
 ///
-/// A cell of another length, shape or type is a bad row, and so is a null, or one within a list.
-/// [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the numbers that are null in a
-/// list of numbers; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are there.
+/// A cell of another length, shape or type is a bad row, and so is a null, in the place of a tensor or within
+/// a list. [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the
+/// null numbers in a list; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are present.
 ///
 /// ```no_run
 /// use forebay::arrow::datatypes::DataType;
@@ -48,7 +50,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The names of the types that values may have: numpy's.
+    /// The names of the types that values may have, which are those of numpy.
     pub const TYPES: [&str; 12] = {
         let mut names = [""; 12];
         let mut at = 0;
@@ -59,8 +61,9 @@ impl Tensor {
         names
     };
 
-    /// Tensors with values of one type and of one shape: a boolean, an integer or a floating-point number of 8 to 64 bits,
-    /// and one side or more, each of 1 or more, up to 2^31 - 1 values. Other ones are refused when the loader is built.
+    /// Tensors with values of one type and of one shape: a boolean, an integer or a floating-point number of
+    /// 8 to 64 bits, and one side or more, each of length 1 or more, with up to 2^31 - 1 values. Other
+    /// tensors are refused when the loader is built.
     #[must_use]
     pub fn new(dtype: DataType, shape: impl Into<Vec<usize>>) -> Self {
         Tensor {
@@ -71,22 +74,23 @@ impl Tensor {
         }
     }
 
-    /// How a cell of bytes holds a tensor. Default: [`TensorFormat::Raw`]. Columns of lists have no other.
+    /// The format in which a cell of bytes holds a tensor. Default: [`TensorFormat::Raw`], the only one for
+    /// columns of lists.
     #[must_use]
     pub fn format(mut self, format: TensorFormat) -> Self {
         self.format = format;
         self
     }
 
-    /// The values of raw cells have their most significant byte first. Default: the least significant one. Files of numpy
-    /// say it themselves.
+    /// Reads raw values with their most significant byte first. Default: the least significant byte comes
+    /// first. Files of numpy say their byte order themselves.
     #[must_use]
     pub fn big_endian(mut self) -> Self {
         self.byte_order = ByteOrder::Big;
         self
     }
 
-    /// The shape of one row.
+    /// The shape of a row.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -96,17 +100,17 @@ impl Tensor {
         &self.dtype
     }
 
-    /// Bytes of one value in a slot.
+    /// The number of bytes of a value in a slot.
     pub(super) fn width(&self) -> usize {
         value_bytes(&self.dtype)
     }
 
-    /// Type and shape, as errors name them: "float32[3, 4]".
+    /// The type and the shape in the form for errors, such as "float32[3, 4]".
     pub(super) fn described(&self) -> String {
         described(&self.dtype, &self.shape)
     }
 
-    /// Refuses what can never work.
+    /// Refuses tensors that can never work.
     pub(super) fn validate(&self) -> Result<()> {
         if name_of(&self.dtype).is_none() {
             return Err(Error::invalid(format!("a tensor of {} values", self.dtype))
@@ -128,7 +132,7 @@ impl Tensor {
     }
 }
 
-/// How a cell of bytes holds a tensor.
+/// The format in which a cell of bytes holds a tensor.
 ///
 /// ```
 /// use forebay::column::TensorFormat;
@@ -145,8 +149,8 @@ pub enum TensorFormat {
     Raw,
     /// A `.npy` file of numpy, as `numpy.save` and Petastorm's `NdarrayCodec` write it.
     Npy,
-    /// A `.npz` file with one array, as `numpy.savez`, `numpy.savez_compressed` and Petastorm's `CompressedNdarrayCodec`
-    /// write it.
+    /// A `.npz` file with one array, as `numpy.savez`, `numpy.savez_compressed` and Petastorm's
+    /// `CompressedNdarrayCodec` write it.
     Npz,
 }
 

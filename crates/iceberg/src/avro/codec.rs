@@ -1,4 +1,4 @@
-//! The compression of blocks.
+//! The compression of an Avro file's blocks.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -16,7 +16,7 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// By its name in the header.
+    /// The codec with this name in the header.
     pub(super) fn of(name: &[u8]) -> Result<Self> {
         match name {
             b"null" => Ok(Codec::Null),
@@ -31,7 +31,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of a block, at most so many.
+    /// The decompressed bytes of a block, at most `most` of them.
     pub(super) fn decompressed<'a>(&self, data: &'a [u8], most: usize) -> Result<Cow<'a, [u8]>> {
         let failed = || Error::new(ErrorKind::Corrupt, "a block of the file cannot be decompressed");
         match self {
@@ -57,7 +57,7 @@ impl Codec {
     }
 }
 
-/// Everything that a decoder gives, at most so many bytes.
+/// All bytes that a decoder gives, at most `most` of them.
 pub(crate) fn all(decoder: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
     let read = decoder.take(most as u64 + 1).read_to_end(&mut plain);

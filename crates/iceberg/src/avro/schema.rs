@@ -1,4 +1,4 @@
-//! The schema that a file was written with.
+//! The schema that an Avro file was written with.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value as Json;
 
 use super::values::{Input, Value, Wanted};
 
-/// How deep values are nested at most.
+/// The deepest nesting of values that is read.
 const DEEPEST: usize = 32;
 
-/// A schema: its nodes, of which the first one is that of a record of the file.
+/// A schema as nodes that refer to each other; the root is the record of the file.
 #[derive(Debug)]
 pub(super) struct Schema {
     nodes: Vec<Node>,
@@ -31,15 +31,15 @@ enum Node {
     Array(usize),
     Map(usize),
     Union(Vec<usize>),
-    /// The fields, each with its number.
+    /// The fields of a record: the number of each, and its node.
     Record(Vec<(i32, usize)>),
 }
 
-/// The number of a field without one.
+/// The number that stands for a field without one.
 const NONE: i32 = i32::MIN;
 
 impl Schema {
-    /// Reads the JSON of a schema; `None` where it makes no sense.
+    /// Parses the JSON of a schema; `None` if it makes no sense.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let json: Json = serde_json::from_str(text).ok()?;
         let mut parser = Parser::default();
@@ -48,7 +48,7 @@ impl Schema {
         matches!(nodes.get(root)?, Node::Record(_)).then_some(Schema { nodes, root })
     }
 
-    /// The next record of the input: of its fields those that are wanted.
+    /// Reads the next record of the input, with the fields that are wanted.
     pub(super) fn value(&self, input: &mut Input<'_>, wanted: Wanted) -> Option<Value> {
         self.read(self.root, input, wanted, DEEPEST)
     }
@@ -81,7 +81,7 @@ impl Schema {
                 Value::Array(items)
             }
             Node::Map(value) => {
-                // Nothing that is wanted is in one.
+                // Maps are skipped, since no wanted field is in one.
                 self.items(input, |input| {
                     input.bytes()?;
                     self.skip(*value, input, depth)
@@ -129,7 +129,7 @@ impl Schema {
         }
     }
 
-    /// Takes each item of an array or a map.
+    /// Passes each item of an array or a map to `take`.
     fn items<'a>(
         &self,
         input: &mut Input<'a>,
@@ -210,7 +210,7 @@ impl Parser {
         self.nodes.len() - 1
     }
 
-    /// Adds a node that others may refer to by its name.
+    /// Adds a node that others may refer to by name.
     fn name(&mut self, json: &Json, node: Node) -> Option<usize> {
         let name = json.get("name")?.as_str()?.rsplit('.').next()?.to_owned();
         let at = self.push(node);

@@ -1,37 +1,37 @@
-//! Values, and the bytes that they are read from.
+//! The values of an Avro file, and the bytes that they are read from.
 
-/// A value of a file.
+/// A value in an Avro file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Null,
     Boolean(bool),
     Int(i32),
     Long(i64),
-    /// By its bits.
+    /// The bits of a 32-bit float.
     Float(u32),
-    /// By its bits.
+    /// The bits of a 64-bit float.
     Double(u64),
     Bytes(Box<[u8]>),
     Text(Box<str>),
     Array(Vec<Value>),
-    /// The fields that were wanted, by their numbers.
+    /// The wanted fields of a record, by their numbers.
     Record(Vec<(i32, Value)>),
 }
 
 impl Value {
-    /// The field of a record with this number, with null in its place.
+    /// Takes the field with this number out of a record and leaves null in its place.
     pub(crate) fn replaced(&mut self, id: i32) -> Option<Value> {
         let Value::Record(fields) = self else { return None };
         let (_, value) = fields.iter_mut().find(|(field, _)| *field == id)?;
         Some(std::mem::replace(value, Value::Null))
     }
 
-    /// The field of a record with this number, unless it is null.
+    /// Takes the field with this number out of a record, unless it is null.
     pub(crate) fn take(&mut self, id: i32) -> Option<Value> {
         self.replaced(id).filter(|value| *value != Value::Null)
     }
 
-    /// A whole number.
+    /// The value as a whole number.
     pub(crate) fn number(self) -> Option<i64> {
         match self {
             Value::Int(number) => Some(number.into()),
@@ -55,22 +55,22 @@ impl Value {
     }
 }
 
-/// Which fields of records are read; the others are passed over.
+/// The fields of records that are read; others are skipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// The numbers of the fields; `None` for all of them.
+    /// The numbers of the fields to read; `None` for all fields.
     ids: Option<&'static [i32]>,
-    /// The field that is read with all that is in it.
+    /// The number of the field that is read with everything inside.
     whole: i32,
 }
 
 impl Wanted {
-    /// The fields with these numbers, of which one is read with all that is in it.
+    /// The fields with the numbers `ids`; the field `whole` is read with everything inside.
     pub(crate) const fn fields(ids: &'static [i32], whole: i32) -> Self {
         Wanted { ids: Some(ids), whole }
     }
 
-    /// What is wanted inside a field; `None` if the field is not wanted itself.
+    /// The fields that are wanted inside of a field; `None` if the field itself is not wanted.
     pub(super) fn inside(self, id: i32) -> Option<Self> {
         match self.ids {
             Some(ids) if !ids.contains(&id) => None,
@@ -80,13 +80,13 @@ impl Wanted {
     }
 }
 
-/// Values that are read for each byte at most: those without a byte, and those around others.
+/// The most values that are read for each byte of input, so that values without a byte of their own end.
 const STEPS: usize = 32;
 
-/// Bytes that were not read yet.
+/// The bytes that have not been read yet.
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
-    /// Values that may be read.
+    /// The number of values that may still be read.
     steps: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Input<'a> {
         Input { bytes, steps: bytes.len().saturating_add(1).saturating_mul(STEPS) }
     }
 
-    /// Counts a value; `None` where there are too many without a byte.
+    /// Counts a value; `None` if there are too many values for the bytes.
     pub(super) fn step(&mut self) -> Option<()> {
         self.steps = self.steps.checked_sub(1)?;
         Some(())
@@ -115,7 +115,7 @@ impl<'a> Input<'a> {
         Some(taken)
     }
 
-    /// A number of 64 bits in its variable length, which has its sign in the lowest bit.
+    /// A 64-bit number in variable-length encoding, with its sign in the lowest bit.
     pub(super) fn long(&mut self) -> Option<i64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -140,13 +140,13 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Bytes behind their length.
+    /// A byte sequence that follows its length.
     pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.long()?).ok()?;
         self.take(length)
     }
 
-    /// The number of items that follow, in an array or a map; 0 at its end.
+    /// The number of items in the next block of an array or a map; 0 at its end.
     pub(super) fn block(&mut self) -> Option<u64> {
         let count = self.long()?;
         if count < 0 {

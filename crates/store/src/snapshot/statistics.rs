@@ -1,4 +1,4 @@
-//! What the list of a table says of the values in its files.
+//! The statistics of values in files, as the list of a table has them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,76 +7,76 @@ use forebay_arrow::array::{Array, ArrayRef};
 
 use super::Constant;
 
-/// What the list of a table says of the values in its files, column by column. All files of the table share it.
+/// The statistics of a table's list, column by column. All files of the table share them.
 #[derive(Debug, Default)]
 pub struct TableStatistics {
-    /// The columns of which it says something, by the names that the table gives them.
+    /// The columns with statistics, by their names in the table.
     pub columns: BTreeMap<String, ListedColumn>,
 }
 
-/// What the list of a table says of a column, for each file by its place in the list.
+/// The statistics of a column, for each file by its place in the list.
 #[derive(Debug)]
 pub struct ListedColumn {
-    /// Not greater than any value of the file; null where it is not known. Booleans, 64-bit integers and floats, bytes of
-    /// texts, dates, and times in microseconds; arrays of other types are passed over.
+    /// A bound that no value of the file is below; null if it is not known. It has booleans, 64-bit integers
+    /// and floats, bytes of texts, dates, or times in microseconds; arrays of other types are ignored.
     pub least: ArrayRef,
-    /// Not less than any value of the file, NaN aside; null where `least` is.
+    /// A bound that no value of the file exceeds, NaN aside; null if `least` is null.
     pub greatest: ArrayRef,
     /// Whether the file has nulls.
     pub nulls: Box<[ListedNulls]>,
 }
 
-/// Which rows of a file lack a value.
+/// The share of a file's rows that are null in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListedNulls {
-    /// It is not known, or some do.
+    /// The share is not known, or some rows are null.
     #[default]
     Unknown,
-    /// None.
+    /// No row is null.
     None,
-    /// All.
+    /// All rows are null.
     All,
 }
 
-/// What the list of a table says of the values in one of its files.
+/// The statistics of the values in one file of a table.
 #[derive(Clone, Debug)]
 pub struct FileStatistics {
     table: Arc<TableStatistics>,
     at: u32,
 }
 
-/// What is known of a file's rows before its footer is read.
+/// All that is known about a file's rows before its footer is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed<'a> {
-    /// Columns with one value in all of its rows.
+    /// The columns with one value in all rows of the file.
     pub constants: &'a [Constant],
-    /// What the list of its table says of its values.
+    /// The statistics of the file's values in the list of its table.
     pub statistics: Option<&'a FileStatistics>,
 }
 
-/// The least and the greatest value, at a place in their arrays.
+/// The bounds of a column's values, at one place in two arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedBounds<'a> {
-    /// Not greater than any value.
+    /// An array with a bound that no value is below.
     pub least: &'a ArrayRef,
-    /// Not less than any value.
+    /// An array with a bound that no value exceeds.
     pub greatest: &'a ArrayRef,
-    /// The place of both.
+    /// The place of the bounds in both arrays.
     pub at: usize,
 }
 
 impl FileStatistics {
-    /// Those of the file at a place in the list.
+    /// The statistics of the file at the place `at` in the list.
     pub fn new(table: Arc<TableStatistics>, at: u32) -> Self {
         FileStatistics { table, at }
     }
 
-    /// Whether a column of the file has nulls; `None` for a column of which nothing is known.
+    /// The nulls of a column in the file; `None` for a column without statistics.
     pub fn nulls(&self, column: &str) -> Option<ListedNulls> {
         self.table.columns.get(column)?.nulls.get(self.at as usize).copied()
     }
 
-    /// The bounds of a column in the file, if they are known.
+    /// The bounds of a column's values in the file, if they are known.
     pub fn bounds(&self, column: &str) -> Option<ListedBounds<'_>> {
         let at = self.at as usize;
         let ListedColumn { least, greatest, .. } = self.table.columns.get(column)?;

@@ -1,4 +1,4 @@
-//! What the list of a table says of the whole.
+//! A table as a whole: which version is opened, and how its columns are named.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use forebay_arrow::datatypes::SchemaRef;
 use forebay_base::{Error, Result};
 
-/// Which version of a table is opened.
+/// The version of a table to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AsOf {
-    /// The newest.
+    /// The newest version.
     #[default]
     Newest,
-    /// The one with this number.
+    /// The version with this number.
     Version(u64),
-    /// The one that the table has a name for: that of a branch or a tag.
+    /// The version that the table has a name for, such as a branch or a tag.
     Named(Arc<str>),
-    /// The newest that was there at a time, in milliseconds since 1970.
+    /// The newest version that existed at a time, in milliseconds since 1970.
     Time(i64),
 }
 
-/// Which versions of the tables at several locations are opened.
+/// The versions to open of the tables at several locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedVersions {
-    /// That of each table that is not named below.
+    /// The version of each table that `by_location` does not have.
     pub as_of: AsOf,
-    /// The versions of tables by their locations as in [`TableVersion::location`].
+    /// The versions of tables by their locations, as [`TableVersion::location`] has these.
     pub by_location: BTreeMap<String, AsOf>,
 }
 
 impl WantedVersions {
-    /// Which version of the table at a location is opened.
+    /// The version to open of the table at a location.
     pub(crate) fn at(&self, location: &str) -> AsOf {
         self.by_location.get(location).unwrap_or(&self.as_of).clone()
     }
@@ -45,7 +45,7 @@ impl From<AsOf> for WantedVersions {
 }
 
 impl AsOf {
-    /// The newest version that was there at a time.
+    /// The newest version that existed at a time.
     pub fn time(time: SystemTime) -> Self {
         let milliseconds = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         AsOf::Time(match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -54,11 +54,11 @@ impl AsOf {
         })
     }
 
-    /// The version of a number or a name, or of a time, as people write them; one of the two may be given. A time
-    /// without a zone is of UTC; a date is its first moment.
+    /// Parses a version, which is a number or a name, or a time; only one of the two may be given. A time
+    /// without a zone is in UTC, and a date is its first moment.
     ///
     /// # Errors
-    /// `Invalid` for both of them, and for a text that is no time.
+    /// `Invalid` if both are given, or if the time cannot be parsed.
     pub fn of(version: Option<&str>, time: Option<&str>) -> Result<Self> {
         let wanted = |text: &str| text.parse().map_or_else(|_| AsOf::Named(text.into()), AsOf::Version);
         let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, wanted)) };
@@ -83,71 +83,70 @@ impl AsOf {
     }
 }
 
-/// What the columns of a table are called in its files. Those of a file that are none of the table's are not
-/// read.
+/// The names and numbers that the columns of a table have in its files. Other columns of a file are not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnNames {
-    /// How columns are found.
+    /// The way in which columns are found.
     pub found: FoundBy,
     /// The columns in order.
     pub columns: Vec<ColumnName>,
 }
 
-/// How the columns of a table are found in its files.
+/// The way in which the columns of a table are found in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// By their names in the files.
+    /// Columns are found by their names in the files.
     Name,
-    /// By their numbers, and by their names in files without numbers.
+    /// Columns are found by their numbers, and by their names in files without numbers.
     Id,
-    /// By their numbers; files without numbers are refused.
+    /// Columns are found by their numbers; files without numbers are refused.
     IdAlone,
 }
 
-/// What a field of a table is called in its files.
+/// The name and number that a field of a table has in its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnName {
-    /// The name that the table gives it.
+    /// The name of the field in the table.
     pub name: String,
-    /// The name in the files.
+    /// The name of the field in the files.
     pub stored: String,
-    /// The number in the files.
+    /// The number of the field in the files.
     pub id: Option<i32>,
-    /// Inside it: the fields of a structure, the item of a list, the key and the value of a map.
+    /// The fields inside: those of a structure, the item of a list, or the key and the value of a map.
     pub inner: Vec<ColumnName>,
 }
 
 /// A table at one of its versions.
 #[derive(Clone, Debug)]
 pub struct TableVersion {
-    /// The format as people call it.
+    /// The name of the format, as people write it.
     pub format: &'static str,
-    /// The folder, as an absolute path or URL.
+    /// The folder of the table, as an absolute path or URL.
     pub location: Arc<str>,
-    /// The identity of the table through all of its versions.
+    /// The identity of the table, the same in all of its versions.
     pub id: Arc<str>,
     /// The number of the version.
     pub version: u64,
-    /// The number of the schema that it is read with, where that is not the one of its own time.
+    /// The number of the schema that the version is read with, if that differs from the version's own schema.
     pub other_schema: Option<i64>,
-    /// When it was written, in milliseconds since 1970, if that is known.
+    /// The time when the version was written, in milliseconds since 1970, if it is known.
     pub time: Option<i64>,
-    /// The features that it asks of readers, by name.
+    /// The names of the features that a reader must support.
     pub features: Vec<String>,
-    /// The columns whose values are in the list.
+    /// The columns that the table is partitioned by.
     pub partition_columns: Vec<String>,
-    /// All columns, for a version without files.
+    /// All columns, which a version without files has, too.
     pub schema: SchemaRef,
-    /// How many files it has.
+    /// The number of files.
     pub files: usize,
-    /// How many of them have deleted rows.
+    /// The number of files with deleted rows.
     pub files_with_deletes: usize,
-    /// How many rows are deleted.
+    /// The number of deleted rows.
     pub deleted: u64,
 }
 
 impl TableVersion {
-    /// What opens the same version again, as a version that people write.
+    /// The text that opens this version again, as users write versions.
     pub fn opened_as(&self) -> String {
         match self.other_schema {
             Some(schema) => format!("{}@{schema}", self.version),
@@ -155,13 +154,13 @@ impl TableVersion {
         }
     }
 
-    /// When it was written, as people write it, if that is known.
+    /// The time when the version was written, as users write times, if it is known.
     pub fn time_shown(&self) -> Option<String> {
         self.time.map(time_shown)
     }
 }
 
-/// A time in milliseconds since 1970 as people write it.
+/// A time, given in milliseconds since 1970, as users write it.
 pub(crate) fn time_shown(milliseconds: i64) -> String {
     match DateTime::from_timestamp_millis(milliseconds) {
         Some(time) => time.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),

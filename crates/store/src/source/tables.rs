@@ -1,9 +1,10 @@
-//! Table formats: folders with a list of their own that says which of their files are live.
+//! Table formats: folders with their own list of live files.
 //!
-//! Reading every Parquet file in such a folder would bring back rows that were removed. Even its live files alone are not
-//! the table: rows can be deleted and columns renamed outside of them, and partition keys are in the list. So the format
-//! returns the table's [`Snapshot`], or refuses the table if it is only recognised. A table is read if its own folder is
-//! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
+//! Reading every Parquet file in such a folder would bring back rows that were deleted. The live files alone
+//! are not the table either: the list may also delete rows and rename columns, and it has the partition keys.
+//! So the format returns the table's [`Snapshot`], or refuses the table if it only recognises it. A table is
+//! read if its own folder is opened; a folder above or inside it is refused. Files that are named one by one
+//! are read as they are.
 
 #[cfg(feature = "delta")]
 mod checkpoint_pages;

@@ -1,4 +1,4 @@
-//! What the pages of a checkpoint would take once they are decompressed, before any of them is.
+//! Checks the sizes of a checkpoint's pages before any of them is decompressed.
 
 use bytes::Bytes;
 use forebay_base::panics::caught;
@@ -7,14 +7,14 @@ use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::catalog::page_header;
 
-/// The most bytes of a page: writers end pages at about 1 MiB.
+/// The most bytes of a decompressed page: writers end a page at about 1 MiB.
 const LARGEST_PAGE: u32 = 64 << 20;
 
-/// Refuses a checkpoint with a page that is larger than any writer makes it. One that is no Parquet is left to
-/// who reads it.
+/// Refuses a checkpoint with a page that is larger than any writer makes it. A file that is not Parquet
+/// passes: reading it fails later, with the reason.
 ///
 /// # Errors
-/// `TooLarge`, with the column.
+/// `TooLarge`, with the name of the column.
 pub(super) fn check(file: &Bytes) -> Result<()> {
     let metadata = caught(|| ParquetMetaDataReader::new().parse_and_finish(file));
     let Ok(Ok(metadata)) = metadata else { return Ok(()) };

@@ -21,24 +21,24 @@ use crate::snapshot::{
     Snapshot, TableStatistics, TableVersion, time_shown,
 };
 
-/// Commits, or files with deletion vectors, that are read at the same time.
+/// The number of commits, or of files with deletion vectors, that are read at the same time.
 const AT_ONCE: usize = 32;
 
-/// Parts of a checkpoint that are: each may be hundreds of megabytes.
+/// The number of checkpoint parts that are read at the same time: each may have hundreds of megabytes.
 const PARTS_AT_ONCE: usize = 4;
 
-/// The most bytes of a file of the log.
+/// The most bytes of a file in the log.
 const LARGEST: u64 = 2 << 30;
 
-/// The property of a table whose commits have their own times.
+/// The property of a table whose commits record their own times.
 const OWN_TIMES: &str = "delta.enableInCommitTimestamps";
 
-/// The version from which on they have.
+/// The property with the first version whose commit records its own time.
 const OWN_TIMES_SINCE: &str = "delta.inCommitTimestampEnablementVersion";
 
 const SIGN: Sign = Sign { format: "Delta", folder: LOG_FOLDER, suffix: None, holds_parquet: true };
 
-/// The format.
+/// Delta Lake as a table format.
 pub(super) struct Delta;
 
 impl TableFormat for Delta {
@@ -58,7 +58,7 @@ impl TableFormat for Delta {
     }
 }
 
-/// The log of a table, as a listing found it.
+/// The log of a table, as its folder was listed.
 struct Log<'a> {
     table: &'a TableFolder<'a>,
     location: String,
@@ -131,7 +131,7 @@ impl<'a> Log<'a> {
         Ok(Snapshot { root, files, identities, tables: vec![about], ..Snapshot::default() })
     }
 
-    /// Folds the log of a version, or of the newest.
+    /// Folds the log up to the wanted version, or up to the newest.
     async fn replay(&self, wanted: Option<u64>) -> Result<Table> {
         let segment = Segment::of(&self.entries, wanted)?;
         let mut replay = Replay::new(&self.location);
@@ -177,12 +177,12 @@ impl<'a> Log<'a> {
         Ok((file, bytes))
     }
 
-    /// An error in a file of the log.
+    /// Adds the place of a file in the log to an error.
     fn of_log(&self, error: Error, name: &str) -> Error {
         error.at(Place::file(format!("{}/{LOG_FOLDER}/{name}", self.location)))
     }
 
-    /// The newest version that was there at a time.
+    /// The newest version that existed at a time.
     async fn version_at(&self, time: i64) -> Result<u64> {
         let commits = commits(&self.entries);
         let newest = self.replay(None).await?;
@@ -190,14 +190,14 @@ impl<'a> Log<'a> {
         let from =
             since.map_or(commits.len(), |since| commits.partition_point(|commit| commit.version < since));
         let (by_file, by_commit) = commits.split_at(from);
-        // The times of files need not ascend; those that Delta gives to versions do.
+        // The times of files need not ascend, but the times that Delta gives to versions do.
         let mut last = i64::MIN;
         let times = by_file.iter().map(|commit| {
             last = self.entries[commit.entry].modified.max(last.saturating_add(1));
             (commit.version, last)
         });
         let mut found = times.take_while(|(_, at)| *at <= time).map(|(version, _)| version).last();
-        // Their own times ascend, so that few commits are read.
+        // The times that commits record ascend, so a binary search reads few of them.
         let (mut low, mut high) = (0, by_commit.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -217,14 +217,14 @@ impl<'a> Log<'a> {
         })
     }
 
-    /// The time that a commit has itself.
+    /// The time that a commit records.
     async fn own_time(&self, commit: &Commit) -> Result<i64> {
         let (file, bytes) = self.read(commit.entry).await?;
         let lacks = || Error::new(ErrorKind::Corrupt, "the commit lacks its time");
         commit_time(&bytes).ok_or_else(|| self.of_log(lacks(), &file.name))
     }
 
-    /// When a version was written, if its commit is there.
+    /// The time when the table's version was written; `None` if its commit is gone.
     async fn time_of(&self, table: &Table) -> Result<Option<i64>> {
         let commit = commits(&self.entries).into_iter().find(|commit| commit.version == table.version);
         let Some(commit) = commit else { return Ok(None) };
@@ -234,7 +234,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The constants of each partition.
+    /// The columns with one value, for each partition.
     fn constants(&self, table: &Table) -> Result<Vec<Arc<[Constant]>>> {
         let field = |name: &String| table.columns.iter().find(|column| column.field.name() == name);
         let fields: Vec<_> = table.partition_columns.iter().filter_map(field).collect();
@@ -245,10 +245,11 @@ impl<'a> Log<'a> {
         table.partitions.iter().map(|values| of_partition(values)).collect()
     }
 
-    /// The deleted rows of each file.
+    /// The deleted rows of each file; `None` for a file without any.
     async fn deleted_rows(&self, table: &Table) -> Result<Vec<Option<RowSet>>> {
         let mut deleted = vec![None; table.files.len()];
-        // By the file that they are in: the file they are of, and their place.
+        // The vectors that are stored in a file, by its path: for each the data file it belongs to, and its
+        // byte range.
         let mut stored: BTreeMap<String, Vec<(usize, Range<u64>)>> = BTreeMap::new();
         for (at, file) in table.files.iter().enumerate() {
             let Some(vector) = &file.deletion else { continue };
@@ -282,7 +283,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The version from which on the commits of a table have their own times, if they have.
+/// The first version whose commit records its own time; `None` if commits do not record it.
 fn own_times_since(table: &Table) -> Option<u64> {
     let property = |name: &str| table.configuration.get(name).map(String::as_str);
     (property(OWN_TIMES) == Some("true"))
@@ -298,7 +299,7 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
 }
 
-/// The statistics of the table's columns, by the names that it gives them.
+/// The statistics of the columns, by their names in the table.
 fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
     let nulls = |nulls: &Nulls| match nulls {
         Nulls::Unknown => ListedNulls::Unknown,

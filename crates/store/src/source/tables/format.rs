@@ -1,4 +1,4 @@
-//! A table format, and the folder that it reads.
+//! A table format, and the folder of a table as the format reads it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,10 +19,10 @@ pub trait TableFormat: Sync {
     /// The sign by which a table of this format is recognised.
     fn sign(&self) -> &Sign;
 
-    /// The present state of the table.
+    /// Reads the state of the table: the newest version, or the [wanted](TableFolder::as_of) one.
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Whether a file of its list, which shows one version, is opened as the table.
+    /// Whether the table can be opened by a file of its list, which then shows one version.
     fn opens_by_file(&self) -> bool {
         false
     }
@@ -40,27 +40,26 @@ pub trait TableFormat: Sync {
     }
 }
 
-/// The sign of a table: a folder with its list.
+/// The sign by which a table is recognised: a folder with the list of its files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// The format as people call it.
+    /// The name of the format in messages.
     pub format: &'static str,
-    /// The folder in the table's own that its list is in.
+    /// The name of the folder with the list, in the folder of the table.
     pub folder: &'static str,
-    /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is
-    /// empty.
+    /// The suffix of a file in that folder; `None` if the folder alone is the sign, even when it is empty.
     pub suffix: Option<&'static str>,
-    /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
+    /// Whether such tables hold Parquet files, so that a folder inside of one could be read by mistake.
     pub holds_parquet: bool,
 }
 
 impl Sign {
-    /// Whether a file of this name in the folder shows a table.
+    /// Whether a file with this name in the folder of the list shows a table.
     pub(in crate::source) fn is_file(&self, name: &str) -> bool {
         self.suffix.is_none_or(|suffix| name.ends_with(suffix))
     }
 
-    /// Whether `name` in a local folder is the sign of a table.
+    /// Whether `name`, inside a local `folder`, is the sign of a table.
     pub(super) fn is_at(&self, folder: &Path, name: &str) -> bool {
         let has_file = || {
             std::fs::read_dir(folder.join(name)).is_ok_and(|items| {
@@ -71,47 +70,47 @@ impl Sign {
     }
 }
 
-/// The folder of a table, for its format to read.
+/// The folder of a table, from which its format reads.
 pub struct TableFolder<'a> {
     pub(in crate::source) store: &'a Store,
     pub(in crate::source) volume: usize,
     pub(in crate::source) root: TableRoot,
     pub(in crate::source) as_of: AsOf,
-    /// The file of its list that was opened, if it was one.
+    /// The file of the table's list that was opened; `None` if the folder was opened.
     pub(in crate::source) opened: Option<String>,
 }
 
-/// A file that a listing of a table's folder found.
+/// A file that was found when a table's folder was listed.
 #[derive(Clone, Debug)]
 pub struct FoundFile {
-    /// Its name in the folder.
+    /// The name of the file in its folder.
     pub name: String,
-    /// When it was changed last, in milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub modified: i64,
-    /// Its address, size and version.
+    /// The address, size and version of the file.
     pub pin: Pin,
 }
 
 impl TableFolder<'_> {
-    /// Which version of the table is wanted.
+    /// The version of the table that is wanted.
     pub fn as_of(&self) -> AsOf {
         self.as_of.clone()
     }
 
-    /// The name of the file of its list that was opened, if it was not the folder.
+    /// The name of the file of the table's list that was opened; `None` if the folder was opened.
     pub fn opened(&self) -> Option<&str> {
         self.opened.as_deref()
     }
 
-    /// The folder, as an absolute path or URL without a `/` at the end.
+    /// The folder of the table, as an absolute path or URL without a `/` at the end.
     ///
     /// # Errors
-    /// The folder that the process works in is gone, or has a name that is not UTF-8.
+    /// The working directory of the process is gone, or its name is not UTF-8.
     pub fn location(&self) -> Result<String> {
         list::location(self.store, self.volume, &self.root)
     }
 
-    /// The files right in a folder below this one; none where there is no such folder.
+    /// The files directly in a folder below the table's own; empty if the folder does not exist.
     ///
     /// # Errors
     /// The folder may not be listed, or the store cannot be reached.
@@ -119,20 +118,20 @@ impl TableFolder<'_> {
         list::files_in(self.store, self.volume, &self.root, relative).await
     }
 
-    /// A file of the table by its path below the folder and its size, without a look at it. The table, which
-    /// has `version` now, must not write it again.
+    /// A file of the table, by its path below the folder and its size; the store is not asked for it. The
+    /// table, which has `version` now, must never write the file again.
     ///
     /// # Errors
-    /// `Invalid` for a path that no file has.
+    /// `Invalid` for a path that no file can have.
     pub fn written(&self, relative: &str, size: u64, version: u64) -> Result<DataFile> {
         list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(version)))
     }
 
-    /// A file that is not in the folder, by its absolute path in the store and its size, without a look at it where the
-    /// store is remote. The table, which has `version` now, must not write it again.
+    /// A file outside of the table's folder, by its absolute path in the store and its size. A remote store
+    /// is not asked for it. The table, which has `version` now, must never write the file again.
     ///
     /// # Errors
-    /// `Invalid` for a path that no file has; on the local disk also what a look at it shows.
+    /// `Invalid` for a path that no file can have; on the local disk, any error of looking up the file.
     pub async fn beside(&self, path: &str, size: u64, version: u64) -> Result<DataFile> {
         list::beside(self.store, self.volume, path, (size, FileVersion::OfTable(version))).await
     }
@@ -152,18 +151,18 @@ impl TableFolder<'_> {
     /// All bytes of a file.
     ///
     /// # Errors
-    /// As [`ranges`](Self::ranges).
+    /// The errors of [`ranges`](Self::ranges).
     pub async fn bytes(&self, file: &Pin) -> Result<Bytes> {
         let mut read = self.ranges(file, std::slice::from_ref(&(0..file.size))).await?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
     }
 
-    /// Keeps a warning until someone takes it.
+    /// Keeps a warning until the user of the data set takes it.
     pub fn warn(&self, warning: String) {
         self.store.warn(warning);
     }
 
-    /// Its place, for messages.
+    /// The place of the table, for messages.
     pub fn place(&self) -> Place {
         match (&self.root, self.store.volume(self.volume)) {
             (TableRoot::Folder(folder), _) => place(folder),
@@ -184,7 +183,7 @@ impl TableFolder<'_> {
     }
 }
 
-/// The refusal to read files of a table as plain ones.
+/// The error for a user who reads files of a table as plain ones.
 pub(in crate::source) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
     let Sign { format: name, folder: list, .. } = format.sign();
     let article = if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };

@@ -16,13 +16,13 @@ use super::format::{Sign, TableFolder, TableFormat};
 use crate::snapshot::{AsOf, Constant, DataFile, Snapshot, TableVersion};
 use opened::Opened;
 
-/// Manifests that are read at the same time.
+/// The number of manifests that are read at the same time.
 const AT_ONCE: usize = 32;
 
 const SIGN: Sign =
     Sign { format: "Iceberg", folder: newest::FOLDER, suffix: Some(newest::SUFFIX), holds_parquet: true };
 
-/// The format.
+/// Apache Iceberg as a table format.
 pub(super) struct Iceberg;
 
 impl TableFormat for Iceberg {
@@ -43,7 +43,7 @@ impl TableFormat for Iceberg {
     }
 }
 
-/// The snapshot that is wanted.
+/// Reads the snapshot that the user wants.
 async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
     let as_of = opened.table.as_of();
     let chosen = opened.metadata.choose(match &as_of {
@@ -86,7 +86,8 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
         schema: Some(schema.clone()),
         names: Some(names.clone()),
         rows: Some(file.rows),
-        // Which columns a file lacks, and has by their defaults, its footer says.
+        // Only the footer of a file shows which columns it lacks, so files are not planned without it if
+        // there are defaults.
         row_counts: row_counts(file).filter(|_| defaults.is_empty()),
         ..found
     });
@@ -95,7 +96,7 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
     Ok(Snapshot { root, files, identities, tables: vec![about], ..Snapshot::default() })
 }
 
-/// Folds the manifests of a snapshot.
+/// Folds the manifests of a snapshot to its live files.
 async fn scan(opened: &Opened<'_>, snapshot: Option<&Written>, schema: i64) -> Result<Table> {
     let mut scan = Scan::new(&opened.metadata, schema)?;
     let listed = match snapshot {
@@ -124,7 +125,7 @@ async fn scan(opened: &Opened<'_>, snapshot: Option<&Written>, schema: i64) -> R
     Ok(scan.finish())
 }
 
-/// The rows of each row group, where the manifest says enough: those of a file with one.
+/// The number of rows of each row group; the manifest says it only for a file with one row group.
 fn row_counts(file: &File) -> Option<Arc<[u64]>> {
     (file.row_groups == Some(1)).then(|| [file.rows].into())
 }
@@ -133,7 +134,7 @@ fn default(column: &Column) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
 }
 
-/// The constants of each partition.
+/// The columns with one value, for each partition.
 fn constants(table: &Table) -> Vec<Arc<[Constant]>> {
     let of_partition = |values: &Vec<_>| {
         let constant = |(at, value): &(usize, _)| Constant {

@@ -1,4 +1,4 @@
-//! The formats that are known, and tables of them among folders and paths.
+//! The known table formats, and how tables are recognised among folders and paths.
 
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
@@ -9,7 +9,7 @@ use super::format::{TableFormat, refusal};
 use super::refused;
 use crate::source::local::place;
 
-/// The formats of this crate, which go before those that others [register](register_table_format).
+/// The formats of this crate, which take precedence over [registered](register_table_format) ones.
 const OWN: [&dyn TableFormat; 4] = [DELTA, &refused::HUDI, ICEBERG, &refused::LANCE];
 
 #[cfg(feature = "delta")]
@@ -22,11 +22,12 @@ const ICEBERG: &dyn TableFormat = &super::iceberg::Iceberg;
 #[cfg(not(feature = "iceberg"))]
 const ICEBERG: &dyn TableFormat = &refused::ICEBERG;
 
-/// The formats of others, in the order in which they were registered.
+/// The formats that programs registered, in the order in which they did.
 static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
 
-/// Makes the tables of a format known to all data sets that this process opens from now on. The first format whose
-/// [sign](TableFormat::sign) a folder has gets it; a format that is registered already is not registered again.
+/// Registers a table format for all data sets that this process opens from now on. A folder belongs to the
+/// first format whose [sign](TableFormat::sign) it has. A format with the sign of a registered one is not
+/// added.
 pub fn register_table_format(format: &'static dyn TableFormat) {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let sign = format.sign();
@@ -50,7 +51,8 @@ pub(in crate::source) fn of_parquet() -> impl Iterator<Item = &'static dyn Table
     OWN.into_iter().chain(registered).filter(|format| format.sign().holds_parquet)
 }
 
-/// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
+/// The table that a path, with `/` as the separator, shows: its folder, with a `/` at the end, and its
+/// format.
 pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
     let (folders, name) = path.rsplit_once('/')?;
     let mut at = 0;
@@ -66,8 +68,8 @@ pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn Tabl
     None
 }
 
-/// The table that is opened by a file of its list: its format, its folder without a `/` at the end, and the name of
-/// the file.
+/// The table that is opened by a file of its list: its format, its folder without a `/` at the end, and the
+/// name of the file.
 pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableFormat, &str, &str)> {
     let (list, name) = path.rsplit_once('/')?;
     let (folder, list) = list.rsplit_once('/').unwrap_or(("", list));
@@ -77,12 +79,12 @@ pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableForm
     find(is_it).map(|format| (format, folder, name))
 }
 
-/// Whether a folder of this name may show that the one it is in is a table.
+/// Whether a folder with this name may be the sign that its parent is the folder of a table.
 pub(in crate::source) fn is_sign(name: &str) -> bool {
     find(|format| format.sign().folder == name).is_some()
 }
 
-/// The format of the table whose folder a local one is.
+/// The format of the table in a local folder; `None` if the folder is not that of a table.
 pub(in crate::source) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
     find(|format| {
         let sign = format.sign();
@@ -90,7 +92,7 @@ pub(in crate::source) fn of_folder(folder: &Path) -> Option<&'static dyn TableFo
     })
 }
 
-/// Refuses a local `folder` if `names`, its contents, are those of a table.
+/// Refuses a local `folder` if one of `names`, which are in it, is the sign of a table.
 pub(in crate::source) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     match names.find_map(|name| find(|format| format.sign().is_at(folder, name))) {
         Some(format) => Err(refusal(format, place(folder))),
@@ -98,7 +100,7 @@ pub(in crate::source) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item
     }
 }
 
-/// Refuses a local folder inside a table, at any depth.
+/// Refuses a local folder that is inside the folder of a table, at any depth.
 pub(in crate::source) fn refuse_above(folder: &Path) -> Result<()> {
     let absolute = paths::absolute(folder).map_err(|error| error.at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {

@@ -1,4 +1,5 @@
-//! Formats that are recognised and refused: Hudi and Lance, and Delta and Iceberg where their features are off.
+//! Table formats that are recognised and refused: Hudi and Lance, and Delta and Iceberg if their features are
+//! off.
 
 use std::future::ready;
 
@@ -24,7 +25,7 @@ pub(super) const ICEBERG: Refused = Refused(Sign {
 pub(super) const LANCE: Refused =
     Refused(Sign { format: "Lance", folder: "_versions", suffix: Some(".manifest"), holds_parquet: false });
 
-/// A format that is refused.
+/// A table format that is recognised and refused.
 pub(super) struct Refused(Sign);
 
 impl TableFormat for Refused {

@@ -1,5 +1,5 @@
-//! Columns of a table's file, read while the table is opened: of files that delete rows, and of those that
-//! they delete rows of.
+//! Reads columns of a table's files while the table is opened: from files that delete rows, and from files
+//! whose rows they delete.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,27 +22,28 @@ use super::format::TableFolder;
 use crate::snapshot::{ColumnNames, DataFile};
 use crate::source::footer::whole;
 
-/// Rows that are decoded at once.
+/// The number of rows that are decoded at once.
 const AT_ONCE: usize = 8_192;
 
-/// A column that is wanted, and what stands for it in files that lack it.
+/// A column to read.
 pub(super) struct Wanted {
-    /// The name that the table gives it.
+    /// The name of the column in the table.
     pub(super) name: String,
     pub(super) data_type: DataType,
 }
 
-/// The columns of some rows of a file, in the order in which they were wanted; `None` for those that it
+/// The columns of some rows of a file, in the order of the wanted columns; `None` for a column that the file
 /// lacks.
 pub(super) struct Rows {
     pub(super) count: usize,
     pub(super) columns: Vec<Option<ArrayRef>>,
 }
 
-/// Takes the columns of all rows of a file, from its first row on; memory for one row group of them is held.
+/// Passes the wanted columns of all rows of a file to `take`, from the first row on. The bytes of one row
+/// group are in memory at a time.
 ///
 /// # Errors
-/// As reading the file does; as `take` does.
+/// Any error of reading the file, and of `take`.
 pub(super) async fn each(
     table: &TableFolder<'_>,
     file: &DataFile,
@@ -129,7 +130,7 @@ fn unlike(trouble: &Trouble, wanted: &Wanted) -> Error {
     Error::new(ErrorKind::Unsupported, format!("column {:?} is not of its table's type: {why}", wanted.name))
 }
 
-/// The parts of a file that were read.
+/// The byte ranges of a file that were read.
 struct Parts {
     size: u64,
     parts: Vec<(Range<u64>, Bytes)>,

@@ -1,5 +1,4 @@
-//! Which rows of the files of a table are deleted: by deletion vectors, by their positions and by their
-//! values.
+//! Finds the deleted rows of each file: deletion vectors, deletes by position and deletes by value.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -20,13 +19,13 @@ use crate::row_set::RowSet;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
 use crate::source::tables::stored::{self, Rows, Wanted};
 
-/// Files that delete rows that are read at the same time.
+/// The number of files with deletes that are read at the same time.
 const AT_ONCE: usize = 32;
 
-/// Files whose rows are compared with deleted ones at the same time.
+/// The number of files whose rows are compared with deleted values at the same time.
 const COMPARED_AT_ONCE: usize = 4;
 
-/// The deleted rows of each file.
+/// The deleted rows of each file; `None` for a file without any.
 pub(super) async fn deleted_rows(
     opened: &Opened<'_>,
     table: &Table,
@@ -40,7 +39,7 @@ pub(super) async fn deleted_rows(
     each.map(|(rows, file)| row_set(rows).map_err(|error| error.at(file.place()))).collect()
 }
 
-/// Rows in any order, of which some may come twice.
+/// The set of these rows, which come in any order and may repeat; `None` if there are no rows.
 fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
     if rows.is_empty() {
         return Ok(None);
@@ -65,7 +64,7 @@ fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
 }
 
 async fn by_vectors(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
-    // By the file that they are in: the file they are of.
+    // The places of the data files whose vectors are stored in a file, by the location of that file.
     let mut stored: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, file) in table.files.iter().enumerate() {
         if let Some(vector) = &file.deletion {
@@ -152,14 +151,15 @@ async fn by_positions(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<
     Ok(())
 }
 
-/// The values that rows are deleted by, of some columns and one partition or all.
+/// The deleted values of some columns, for one partition or for the whole table.
 struct Values {
     partition: Option<u32>,
     columns: Vec<Column>,
     converter: RowConverter,
-    /// Each with the last commit that deletes it: rows of earlier ones are deleted.
+    /// For each combination of values the last commit that deletes it; only rows of earlier commits are
+    /// deleted.
     deleted: HashMap<Box<[u8]>, i64>,
-    /// The last of all of them.
+    /// The last commit that deletes any of the values.
     last: i64,
 }
 
@@ -175,7 +175,7 @@ impl Values {
         })
     }
 
-    /// Whether rows of a file may be deleted.
+    /// Whether rows of a file may be deleted by these values.
     fn concerns(&self, file: &File) -> bool {
         file.sequence < self.last && self.partition.is_none_or(|partition| partition == file.partition)
     }
@@ -188,7 +188,7 @@ impl Values {
         self.columns.iter().map(wanted).collect()
     }
 
-    /// The columns of some rows, with what stands for those that the file lacks.
+    /// The columns of some rows, with the values of `instead`, or nulls, for the columns that the file lacks.
     fn arrays(&self, rows: Rows, instead: &[Option<ArrayRef>]) -> Result<Vec<ArrayRef>> {
         let each = rows.columns.into_iter().zip(instead).zip(&self.columns);
         let each = each.map(|((stored, instead), column)| match (stored, instead) {
@@ -211,7 +211,7 @@ async fn by_values(
         let (file, about) = (&table.files[at], &files[at]);
         let mut deleted = Vec::new();
         for values in all.iter().filter(|values| values.concerns(file)) {
-            // A column of the partition has its value there.
+            // A column that the table is partitioned by has the value of the file's partition.
             let constants = &table.partitions[file.partition as usize];
             let instead = values.columns.iter().map(|column| {
                 let is_it = |(at, _): &&(usize, ArrayRef)| table.columns[*at].name.id == column.name.id;
@@ -252,7 +252,7 @@ async fn by_values(
     Ok(())
 }
 
-/// The deleted values, by the columns and the partition that they are of.
+/// The deleted values, grouped by their columns and their partition.
 async fn values(opened: &Opened<'_>, table: &Table) -> Result<Vec<Values>> {
     let mut all: BTreeMap<(Option<u32>, Vec<i32>), Values> = BTreeMap::new();
     for equality in &table.equalities {

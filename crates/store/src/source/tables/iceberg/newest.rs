@@ -1,23 +1,23 @@
-//! The newest metadata of a table in a folder.
+//! Finds the newest metadata of a table in a folder.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::source::tables::{FoundFile, TableFolder};
 
-/// The folder of the metadata in that of the table.
+/// The folder of the metadata, in the folder of the table.
 pub(super) const FOLDER: &str = "metadata";
 
-/// What the name of a file of metadata ends with.
+/// The ending of the name of a metadata file.
 pub(super) const SUFFIX: &str = ".metadata.json";
 
 /// The file that says which metadata is the newest.
 const HINT: &str = "version-hint.text";
 
-/// The longest hint that is read.
+/// The most bytes of a hint that is read.
 const LONGEST_HINT: u64 = 1_024;
 
-/// The name of the newest metadata: the one of the hint, or a later one of such a name; without a hint the
-/// one of the highest number.
+/// The name of the newest metadata file. A hint names this file or an earlier one; without a hint, the file
+/// with the highest number is the newest.
 pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     let found = table.list(FOLDER).await?;
     let newest = match found.iter().find(|file| file.name == HINT && file.pin.size <= LONGEST_HINT) {
@@ -35,7 +35,8 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     Err(Error::new(ErrorKind::NotFound, "the table has no metadata").at(Place::file(folder)))
 }
 
-/// The metadata that a hint stands for. Who wrote it may have written later ones before their hints.
+/// The metadata file that a hint stands for, or the last of the numbers that follow it without a gap: a
+/// writer may have stopped before it updated the hint.
 fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     let of = |number: u64| {
         let plain = format!("v{number}.");
@@ -51,13 +52,13 @@ fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     Some(newest)
 }
 
-/// The metadata of the highest number, and of several the one that was written last.
+/// The metadata file with the highest number; if several have it, the one that was changed last.
 fn numbered(found: &[FoundFile]) -> Option<&FoundFile> {
     let all = found.iter().filter_map(|file| Some((number(&file.name)?, file)));
     all.max_by_key(|(number, file)| (*number, file.modified)).map(|(_, file)| file)
 }
 
-/// The number of metadata of the forms `v3.metadata.json` and `00003-….metadata.json`.
+/// The number in the name of a metadata file, such as `v3.metadata.json` or `00003-….metadata.json`.
 fn number(name: &str) -> Option<u64> {
     let number = match name.strip_prefix('v') {
         Some(rest) => rest.split_once('.')?.0,
@@ -66,7 +67,8 @@ fn number(name: &str) -> Option<u64> {
     number.parse().ok().filter(|_| name.ends_with(SUFFIX))
 }
 
-/// Says so where two writers wrote metadata of one number: a catalogue knows which of them is the table's.
+/// Warns if two writers wrote metadata with the same number: only a catalogue knows which of the two is
+/// current.
 fn warn_of_twins(table: &TableFolder<'_>, found: &[FoundFile], newest: &FoundFile) {
     let of = number(&newest.name);
     let mut others = found.iter().filter(|file| number(&file.name) == of && file.name != newest.name);

@@ -1,4 +1,4 @@
-//! A table whose metadata was read, and its files by their locations there.
+//! A table whose metadata was read, and access to the files that the metadata names.
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -8,7 +8,7 @@ use super::newest;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
 use crate::source::tables::TableFolder;
 
-/// The most bytes of a manifest or of a list of them: what says so is untrusted.
+/// The most bytes of a manifest or of a list of manifests, since the sizes in metadata are untrusted.
 const LARGEST: u64 = 2 << 30;
 
 /// A table whose metadata was read.
@@ -19,7 +19,7 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads the newest metadata, or the one that was opened.
+    /// Reads the newest metadata, or the metadata file that the user opened.
     pub(super) async fn open(table: &'a TableFolder<'a>) -> Result<Self> {
         let location = table.location()?;
         let name = match table.opened() {
@@ -33,7 +33,8 @@ impl<'a> Opened<'a> {
         Ok(Opened { table, location, metadata })
     }
 
-    /// A file by its location in the metadata and its size. The table never writes it again.
+    /// A file of the table, by its location in the metadata and its size. The table never writes a file
+    /// again.
     pub(super) async fn file(&self, location: &str, size: u64, version: u64) -> Result<DataFile> {
         match locate(location, &self.metadata.location, &self.location)? {
             Where::Below(relative) => self.table.written(&relative, size, version),
@@ -41,7 +42,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// All bytes of a file by its location in the metadata, and its size where that is known.
+    /// All bytes of a file, by its location in the metadata, and by its size if that is known.
     pub(super) async fn read(&self, location: &str, size: Option<u64>) -> Result<Bytes> {
         let read = async {
             let file = match (locate(location, &self.metadata.location, &self.location)?, size) {
@@ -64,14 +65,14 @@ impl<'a> Opened<'a> {
         read.await.map_err(|error: Error| error.at(Place::file(location)))
     }
 
-    /// What columns are called in the files.
+    /// The names and numbers of columns in the files.
     pub(super) fn names(&self, columns: &[Column]) -> ColumnNames {
         let found = if self.metadata.has_names { FoundBy::Id } else { FoundBy::IdAlone };
         ColumnNames { found, columns: columns.iter().flat_map(|column| column_names(&column.name)).collect() }
     }
 }
 
-/// A field under each of its names in files without numbers.
+/// A field as a column of files: once under each of its names in files without numbers.
 fn column_names(field: &FieldName) -> Vec<ColumnName> {
     let inner: Vec<ColumnName> = field.inner.iter().flat_map(column_names).collect();
     let of = |stored: &str| ColumnName {
@@ -81,7 +82,7 @@ fn column_names(field: &FieldName) -> Vec<ColumnName> {
         inner: inner.clone(),
     };
     match field.stored.as_slice() {
-        // A name that no column has: without one it is in no file without numbers.
+        // No column has an empty name, so that the field is not found in files without numbers.
         [] => vec![of("")],
         stored => stored.iter().map(|stored| of(stored)).collect(),
     }
