@@ -30,7 +30,7 @@ FLOORS = (
     # The data set, and what needs one.
     ("reports",),
     ("dataset",),
-    ("categories", "rows"),
+    ("categories", "rows", "table_versions"),
     # The loader.
     ("spec",),
     ("epoch",),

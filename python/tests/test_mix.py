@@ -369,7 +369,7 @@ def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path]
     pq.write_table(pa.table({"id": pa.array(range(9), pa.int32())}), tmp_path / "c.parquet")
     with pytest.raises(fb.InvalidError) as caught:
         fb.Mix([(folders[0], 1), (tmp_path, 1)])
-    assert 'column "id" of source 1 is int32, and int64 in one before it' in str(caught.value)
+    assert 'column "id" of source 1 is int32, but int64 in an earlier source' in str(caught.value)
 
 
 def test_weights_are_numbers_of_any_type(folders: tuple[Path, Path]) -> None:

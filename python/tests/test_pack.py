@@ -407,7 +407,7 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
         made(fb.Pack("tokens", 8), columns=["labels"])
     with pytest.raises(fb.InvalidError, match="`cast` was given"):
         made(fb.Pack("tokens", 8), cast={"tokens": "int64"})
-    with pytest.raises(fb.InvalidError, match='row group 0, row .*column "tokens": a list of .* and a pack has 8.*truncate'):
+    with pytest.raises(fb.InvalidError, match='row group 0, row .*column "tokens": a list of .* does not fit a pack of 8.*truncate'):
         made(fb.Pack("tokens", 8, split=False))
     for value in (0.5, {"tokens": 0.5}):
         with pytest.raises(fb.InvalidError, match="cannot be filled up"):

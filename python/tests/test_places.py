@@ -134,7 +134,7 @@ def test_a_state_of_other_files_names_those_that_are_new_or_changed(tmp_path: Pa
 
 def test_a_filter_on_a_key_that_the_locations_name_says_which_folder_to_open(tmp_path: Path) -> None:
     paths = [write(tmp_path / "t" / f"day={day}" / "p.parquet") for day in "ab"]
-    with pytest.raises(fb.ForebayError, match=rf"no column \"day\".*a folder above them is opened, such as {tmp_path}/t,"):
+    with pytest.raises(fb.ForebayError, match=rf"no column \"day\".*a folder above them is opened, such as {tmp_path}/t\)"):
         fb.Loader(paths, filter=fb.col("day") == "a")
     assert fb.Loader(tmp_path / "t", filter=fb.col("day") == "a").num_rows == 5
 

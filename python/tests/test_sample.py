@@ -222,7 +222,7 @@ def test_data_that_says_no_weights_is_an_error_with_its_place(animals: Path, sam
 
 
 def test_a_class_that_no_row_has_is_a_warning(animals: Path) -> None:
-    with pytest.warns(RuntimeWarning, match='of no row that is selected: "cat"'):
+    with pytest.warns(RuntimeWarning, match='no selected row has 1 of the classes that have a weight: "cat"'):
         loader = made(animals, fb.Sample({"rare": 1, "some": 1, "many": 1, "cat": 1}, by="kind"))
         next(iter(loader))
 

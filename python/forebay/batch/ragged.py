@@ -234,7 +234,20 @@ class Arrays(Ragged):
         return cut
 
     def padded(self, fill: Any = 0, length: int | None = None) -> Any:
-        """As :meth:`Ragged.padded`."""
+        """The rows as a new array, filled up with ``fill``, as :meth:`Ragged.padded` does.
+
+        Parameters
+        ----------
+        fill : scalar, default 0
+            Value after the end of a row.
+        length : int, optional
+            Length of the first side; longer rows are cut off. Default: that of the longest row.
+
+        Returns
+        -------
+        numpy.ndarray
+            With a dimension for the rows, and one for each side.
+        """
         return self._complete(super().padded(fill, length), (None, *self._sides))
 
     def _with_sides(self, sides: tuple[int | None, ...]) -> Arrays:
