@@ -322,7 +322,7 @@ def test_a_loader_refuses_what_a_window_cannot_have(episodes: Path) -> None:
         made(fb.Window(3, by="name"))
     with pytest.raises(fb.InvalidError, match='"t": .*the gap is a time'):
         made(fb.Window(3, by="t", gap=datetime.timedelta(seconds=1)))
-    with pytest.raises(fb.InvalidError, match='"x": is read, and no offset'):
+    with pytest.raises(fb.InvalidError, match='"x": is read, but no offset'):
         made(fb.Window({0: ["n"], 1: ["n"]}), columns=["n", "x"])
     with pytest.raises(fb.InvalidError, match='"x": an offset of the window lists it'):
         made(fb.Window({0: ["n", "x"]}), columns=["n"])
