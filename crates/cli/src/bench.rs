@@ -4,6 +4,7 @@ mod accelerator;
 mod against;
 mod args;
 mod check;
+mod drawn;
 mod drive;
 mod epochs;
 mod fetch;

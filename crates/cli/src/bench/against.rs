@@ -5,15 +5,18 @@ use std::fs;
 use std::path::Path;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::page::Drawn;
+use super::drawn::Drawn;
 use crate::page;
 use crate::units::count;
 
 /// Conditions of a run, on which its figures depend: a name and the path in the report.
-const MEASURED: [(&str, &str); 14] = [
+const MEASURED: [(&str, &str); 17] = [
     ("data", "/locations"),
+    ("files or version of the data", "/fingerprint"),
+    ("columns", "/columns"),
+    ("seed", "/seed"),
     ("workload", "/workload/workload"),
     ("stage", "/until"),
     ("order", "/order"),
@@ -94,6 +97,12 @@ fn said(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(values) => values.iter().map(said).collect::<Vec<_>>().join(", "),
-        other => other.as_u64().map_or_else(|| other.to_string(), count),
+        Value::Number(number) => number.as_u64().map_or_else(|| rounded(number), count),
+        other => other.to_string(),
     }
+}
+
+/// A number with a fraction, to six digits behind the point.
+fn rounded(number: &Number) -> String {
+    number.as_f64().map_or_else(|| number.to_string(), |value| format!("{}", (value * 1e6).round() / 1e6))
 }

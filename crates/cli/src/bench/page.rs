@@ -1,14 +1,13 @@
 //! `--report`: the page of a run, which `--against` draws over an earlier one.
 
-mod drawn;
 mod figures;
 mod plots;
 
 use forebay_base::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-pub(super) use self::drawn::Drawn;
 use super::against::Before;
+use super::drawn::Drawn;
 use super::report::BenchReport;
 use crate::machine;
 use crate::page::{self, Against, Page};

@@ -38,6 +38,10 @@ pub(super) struct BenchReport {
     /// Whether the compiler optimised the program.
     pub(super) optimised: bool,
     pub(super) locations: Vec<String>,
+    /// The fingerprint of the data set, which differs for other files and other versions of a table.
+    pub(super) fingerprint: String,
+    pub(super) columns: Vec<String>,
+    pub(super) seed: u64,
     /// The published demand that the run is compared with.
     pub(super) workload: Option<Held>,
     pub(super) until: Until,
@@ -106,6 +110,16 @@ pub(super) struct BenchReport {
     pub(super) bottleneck: String,
 }
 
+/// The fingerprint of the data set of a loader.
+fn fingerprint(loader: &Loader) -> String {
+    loader.position().sources.first().map(|source| source.fingerprint.clone()).unwrap_or_default()
+}
+
+/// The names of the columns that a loader delivers.
+fn columns(loader: &Loader) -> Vec<String> {
+    loader.schema().fields().iter().map(|field| field.name().clone()).collect()
+}
+
 impl BenchReport {
     /// Sums up `ranks`, the records of what `loaders` ran.
     pub(super) fn new(
@@ -134,6 +148,9 @@ impl BenchReport {
             level: machine::LEVEL,
             optimised: machine::OPTIMISED,
             locations: args.loader.location.shown(),
+            fingerprint: loaders.first().map(fingerprint).unwrap_or_default(),
+            columns: loaders.first().map(columns).unwrap_or_default(),
+            seed: args.loader.seed,
             workload: None,
             until: args.until,
             order: if args.until == Until::Batch { args.loader.order } else { Order::Stored },

@@ -699,6 +699,12 @@ fn bench_draws_a_run_over_an_earlier_one() {
         assert!(page.contains(&format!("<td>{rows}</td><td><data value=\"{rows}\"")), "both columns");
         assert!(page.contains("class=\"line before\"") && page.contains("first earlier"), "both runs drawn");
     }
+    let people =
+        succeed(&format!("{bench} --batch-size 6 --columns label --seed 4 --against {}", at("before.json")));
+    for named in ["not the same columns: image, label before, label now", "not the same seed: "] {
+        assert!(people.contains(named), "{people}");
+    }
+    assert!(!people.contains("not the same files"), "{people}");
     std::fs::write(temp.path().join("text.json"), "no JSON").unwrap();
     succeed(&format!("plan {} --json {}", dir.display(), at("plan.json")));
     for (name, said) in [

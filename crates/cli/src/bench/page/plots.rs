@@ -1,6 +1,6 @@
 //! The plots of a report that only `bench` has.
 
-use super::drawn::Drawn;
+use super::super::drawn::Drawn;
 use crate::page::{Axis, Plot, rate, rows_axis, stairs};
 use crate::units::{count, percent};
 

@@ -5,13 +5,13 @@ use forebay::stats::{self, Stage, Stages};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::sweep::Point;
-use super::super::tally::{Bin, Utilisation, Waits};
+use super::sweep::Point;
+use super::tally::{Bin, Utilisation, Waits};
 use crate::page::{Calls, Latencies, StageTimes};
 
 /// A report of `bench`, as far as it is drawn.
 #[derive(Deserialize)]
-pub(in crate::bench) struct Drawn {
+pub(super) struct Drawn {
     seconds: f64,
     pub(super) rows_by_second: Vec<u64>,
     pub(super) cold_rows_per_second: Option<f64>,
@@ -38,7 +38,7 @@ pub(super) struct EpochRate {
 
 impl Drawn {
     /// Reads what is drawn of a report.
-    pub(in crate::bench) fn of(report: &Value) -> serde_json::Result<Self> {
+    pub(super) fn of(report: &Value) -> serde_json::Result<Self> {
         Drawn::deserialize(report)
     }
 
