@@ -47,11 +47,14 @@ def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | Non
 def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, timestamp: Any) -> None:
     """Refuses a state of other versions than the one that the user asked for.
 
-    The name of a branch is no fixed version, so a state of an earlier one is resumed at that.
+    The name of a branch is no fixed version, so a state of an earlier one is resumed at that. The number of the
+    state's version fits although the state has other columns than those of its time.
     """
     if timestamp is None and (version is None or (isinstance(version, str) and not version.isdigit())):
         return
     location, saved = next(item for item in wanted.items() if item[1] != _versions(dataset).get(item[0]))
+    if timestamp is None and str(version) == saved.partition("@")[0]:
+        return
     asked = f"version={version!r}" if timestamp is None else f"timestamp={timestamp!r}"
     of_time = "" if timestamp is None else f", which is version {_versions(dataset)[location]},"
     raise StateMismatchError(

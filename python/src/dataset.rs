@@ -54,10 +54,8 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
-            options = options
-                .hand_on(hand_on)
-                .as_of(version.as_deref(), timestamp.as_deref())?
-                .opened_as(versions)?;
+            options =
+                options.hand_on(hand_on).as_of(version.as_deref(), timestamp.as_deref())?.opened_as(versions);
             if let Some(index) = index {
                 options = options.index(index);
             }

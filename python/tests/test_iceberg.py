@@ -218,6 +218,9 @@ def test_a_state_is_resumed_in_its_snapshot_and_schema_though_the_table_went_on(
         assert resumed.num_rows != first.num_rows
         resumed.load_state_dict(state)
         assert [batch["id"].tolist() for batch in resumed] == rest
+        by_number = fb.Loader(table, **options, version=state["table"]["version"])
+        by_number.load_state_dict(state)
+        assert [batch["id"].tolist() for batch in by_number] == rest
     finally:
         for added in metadata.parent.glob("0009*-x.metadata.json"):
             added.unlink()

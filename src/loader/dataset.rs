@@ -216,14 +216,11 @@ impl OpenOptions {
     }
 
     /// The versions of several tables by their locations, each as a text that opened it.
-    ///
-    /// # Errors
-    /// None at present.
     #[doc(hidden)]
-    pub fn opened_as(mut self, by_location: BTreeMap<String, String>) -> Result<Self> {
-        let version = |(location, text): (String, String)| Ok((location, AsOf::of(Some(&text), None)?));
-        self.versions.by_location = by_location.into_iter().map(version).collect::<Result<_>>()?;
-        Ok(self)
+    pub fn opened_as(mut self, by_location: BTreeMap<String, String>) -> Self {
+        let version = |(location, text): (String, String)| (location, AsOf::version(&text));
+        self.versions.by_location = by_location.into_iter().map(version).collect();
+        self
     }
 
     /// The version for which an Iceberg table has a name: that of a branch or a tag, such as `main`.

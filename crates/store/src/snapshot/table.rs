@@ -45,6 +45,11 @@ impl From<AsOf> for WantedVersions {
 }
 
 impl AsOf {
+    /// The version that a text names by its number or its name.
+    pub fn version(text: &str) -> Self {
+        text.parse().map_or_else(|_| AsOf::Named(text.into()), AsOf::Version)
+    }
+
     /// The newest version that existed at a time.
     pub fn time(time: SystemTime) -> Self {
         let milliseconds = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
@@ -60,8 +65,7 @@ impl AsOf {
     /// # Errors
     /// `Invalid` if both are given, or if the time cannot be parsed.
     pub fn of(version: Option<&str>, time: Option<&str>) -> Result<Self> {
-        let wanted = |text: &str| text.parse().map_or_else(|_| AsOf::Named(text.into()), AsOf::Version);
-        let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, wanted)) };
+        let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, AsOf::version)) };
         if version.is_some() {
             return Err(Error::invalid(
                 "both `version` and `timestamp` say which version of the table is meant",
