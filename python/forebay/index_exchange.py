@@ -12,9 +12,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from .errors import CorruptError, DatasetChangedError, ForebayError, InvalidError, IoError, StateMismatchError
+from .errors import CorruptError, DatasetChangedError, InvalidError, IoError, StateMismatchError
+from .launcher_store import Awaited, got, key_of, put, where
 from .options.checks import whole
-from .options.locations import locations, shown
 
 __all__: list[str] = []
 
@@ -24,24 +24,8 @@ _VERSION = 1
 #: The largest value in the store, in bytes: torch's store accepts up to 8 MiB.
 _CHUNK = 4 << 20
 
-#: Seconds of one wait for the store. Ctrl-C takes effect between two waits.
-_TURN_SECONDS = 1.0
-
-#: Seconds between two looks into a store whose ``get`` does not wait.
-_PAUSE_SECONDS = 0.1
-
 #: The rank that reads the footers.
 _READER = 0
-
-
-class KeyValueStore(Protocol):
-    """The methods of a launcher's store, such as ``torch.distributed.TCPStore``."""
-
-    def set(self, key: str, value: Any, /) -> Any:
-        """Puts a value under a key."""
-
-    def get(self, key: str, /) -> Any:
-        """Returns the value of a key. Waits for the value, or returns ``None`` while the key is absent."""
 
 
 class Opened(Protocol):
@@ -84,7 +68,7 @@ def opened_together(
                 f"store must have set(key, value) and get(key), got {type(store).__qualname__} "
                 "(pass a torch.distributed.TCPStore, or an object like it)"
             )
-    key = _key(urls)
+    key = key_of(urls, "index")
     return _hand_on(reads, store, key) if rank == _READER else _take(takes, urls, store, key, seconds)
 
 
@@ -98,91 +82,50 @@ def _hand_on(reads: Callable[[], D], store: Any, key: str) -> D:
         chunks = -(-len(index) // _CHUNK)
         for number in range(chunks):
             chunk = index[number * _CHUNK : (number + 1) * _CHUNK]
-            _put(store, f"{key}/{proof}/{number}", chunk)
+            put(store, f"{key}/{proof}/{number}", chunk)
     except BaseException as error:
         # The other ranks wait for a value, so they get the error.
         said = str(error) or type(error).__name__
-        _put(store, key, _header(error=said))
+        put(store, key, _header(error=said))
         raise
     # The header is stored last, so that all chunks are there when a rank finds it.
     about = {"fingerprint": dataset.fingerprint, "files": dataset.num_files, "rows": dataset.num_rows}
-    _put(store, key, _header(proof=proof, chunks=chunks, **about))
+    put(store, key, _header(proof=proof, chunks=chunks, **about))
     return dataset
 
 
 def _take(takes: Callable[[bytes], D], urls: Any, store: Any, key: str, seconds: float) -> D:
     """Opens the data set with the index from the store."""
     until = time.monotonic() + seconds
-    where = _where(urls)
-    header = _read_header(_got(store, key, until, seconds, where), where)
+    name = where(urls)
+    awaited = Awaited(
+        what="index",
+        rank=_READER,
+        where=name,
+        seconds=seconds,
+        if_failed=f"check that rank {_READER} opened the data set, and that the store's server runs",
+        if_late=f"check that rank {_READER} opens the same locations, or raise timeout",
+    )
+    header = _read_header(got(store, key, awaited, until), name)
     if "error" in header:
         raise IoError(
-            f"{where}: rank {_READER}, which reads the footers, could not open it: {header['error']} "
+            f"{name}: rank {_READER}, which reads the footers, could not open it: {header['error']} "
             f"(see the error of rank {_READER})"
         )
-    chunks = [
-        _got(store, f"{key}/{header['proof']}/{number}", until, seconds, where) for number in range(header["chunks"])
-    ]
+    keys = (f"{key}/{header['proof']}/{number}" for number in range(header["chunks"]))
+    chunks = [got(store, chunk, awaited, until) for chunk in keys]
     index = b"".join(chunks)
     if hashlib.blake2b(index, digest_size=16).hexdigest() != header["proof"]:
-        raise CorruptError(f"{where}: the index in the store is damaged (use a store that only this run uses)")
+        raise CorruptError(f"{name}: the index in the store is damaged (use a store that only this run uses)")
     dataset = takes(index)
     if dataset.fingerprint != header["fingerprint"]:
         here, there = _counts(dataset.num_files, dataset.num_rows), _counts(header["files"], header["rows"])
         what = f"{there} there, {here} here" if here != there else f"{here}, with other content"
         raise DatasetChangedError(
-            f"{where}: rank {_READER} found another data set than this rank: {what} "
+            f"{name}: rank {_READER} found another data set than this rank: {what} "
             "(give all ranks the same files and options, and leave the files as they are while a run starts)"
         )
     return dataset
-
-
-def _key(urls: Any) -> str:
-    """The key of a data set's index in the store. Other locations have another key, and the key does not
-    reveal them."""
-    text = "\0".join(location.rstrip("/") for location in locations(urls))
-    return f"forebay/index/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
-
-
-def _put(store: Any, key: str, value: bytes) -> None:
-    try:
-        store.set(key, value)
-    except Exception as error:
-        raise IoError(f"the store cannot be written to: {_said(error)} (check that its server runs)") from error
-
-
-def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
-    """Waits for the value of a key."""
-    # A check costs one message; a wait of torch's stores that ends without the value writes a line to a log.
-    checks = callable(getattr(store, "check", None))
-    waits = not checks and callable(getattr(store, "wait", None))
-    while True:
-        began = time.monotonic()
-        try:
-            if waits:
-                store.wait([key], timedelta(seconds=max(min(_TURN_SECONDS, until - began), 0.001)))
-            value = store.get(key) if not checks or store.check([key]) else None
-        except KeyError:
-            value = None
-        except Exception as error:
-            # A wait that lasted its full time is not a failure of the store.
-            if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
-                raise IoError(
-                    f"{where}: the store has no index of rank {_READER}: {_said(error)} "
-                    f"(check that rank {_READER} opened the data set, and that the store's server runs)"
-                ) from error
-            value = None
-        if value is not None:
-            if not isinstance(value, (bytes, bytearray, memoryview)):
-                raise InvalidError(f"store.get must return bytes, got {type(value).__qualname__}")
-            return bytes(value)
-        if time.monotonic() >= until:
-            raise IoError(
-                f"{where}: rank {_READER} has put no index into the store for {seconds:g} s "
-                f"(check that rank {_READER} opens the same locations, or raise timeout)"
-            )
-        if not waits:
-            time.sleep(_PAUSE_SECONDS)
 
 
 def _header(**content: Any) -> bytes:
@@ -211,17 +154,5 @@ def _seconds(timeout: Any) -> float:
     return float(seconds)
 
 
-def _where(urls: Any) -> str:
-    found = [str(one) for one in locations(shown(urls))]
-    return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "")
-
-
 def _counts(files: int, rows: int) -> str:
     return f"{files:,} file{'' if files == 1 else 's'} with {rows:,} row{'' if rows == 1 else 's'}"
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, ForebayError):
-        return str(error)
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

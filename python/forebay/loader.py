@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .columns.pad import Pad
     from .columns.tensor import Tensor
     from .columns.text import Json, Text
-    from .index_exchange import KeyValueStore
+    from .launcher_store import KeyValueStore
     from .samples.pack import Bucket, Pack
     from .samples.weighted import Sample
     from .samples.window import Window

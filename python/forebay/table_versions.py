@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .errors import CorruptError, InvalidError, IoError, StateMismatchError
-from .index_exchange import _got, _put, _said, _where
-from .options.locations import locations
+from .launcher_store import Awaited, got, key_of, put, said, where
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -119,19 +117,26 @@ class Follow:
         """The versions of the tables in the order of the locations."""
         if self._store is None:
             return self._found(dataset)
-        key = f"{self._key()}/{epoch}"
+        key = f"{key_of(self._urls, 'versions')}/{epoch}"
         rank = 0 if self._shard is None else self._shard.rank
         if rank != _LOOKING:
-            until = time.monotonic() + _TIMEOUT_SECONDS
-            return _read(_got(self._store, key, until, _TIMEOUT_SECONDS, _where(self._urls)), _where(self._urls))
+            awaited = Awaited(
+                what="versions",
+                rank=_LOOKING,
+                where=where(self._urls),
+                seconds=_TIMEOUT_SECONDS,
+                if_failed=f"check that rank {_LOOKING} runs, and that the store's server does",
+                if_late=f"check that rank {_LOOKING} begins epoch {epoch} of the same locations",
+            )
+            return _read(got(self._store, key, awaited, time.monotonic() + _TIMEOUT_SECONDS), awaited.where)
         if epoch not in self._told:
             try:
                 found = self._found(dataset)
             except BaseException as error:
                 # The other ranks wait for a value, so they get the error.
-                _put(self._store, key, json.dumps({"error": _said(error)}).encode())
+                put(self._store, key, json.dumps({"error": said(error)}).encode())
                 raise
-            _put(self._store, key, json.dumps({"versions": found}).encode())
+            put(self._store, key, json.dumps({"versions": found}).encode())
             self._told[epoch] = found
         return self._told[epoch]
 
@@ -140,21 +145,17 @@ class Follow:
         newest = dataset._native.newest_versions() or {}
         return [str(newest.get(location, version)) for location, version in _versions(dataset).items()]
 
-    def _key(self) -> str:
-        text = "\0".join(location.rstrip("/") for location in locations(self._urls))
-        return f"forebay/versions/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
-
-def _read(value: bytes, where: str) -> list[str]:
+def _read(value: bytes, place: str) -> list[str]:
     try:
-        said = json.loads(value)
-        if "error" in said:
+        told = json.loads(value)
+        if "error" in told:
             raise IoError(
-                f"{where}: rank {_LOOKING} could not look for the newest version: {said['error']} "
+                f"{place}: rank {_LOOKING} could not look for the newest version: {told['error']} "
                 f"(see to the error of rank {_LOOKING})"
             )
-        return [str(version) for version in said["versions"]]
+        return [str(version) for version in told["versions"]]
     except (ValueError, TypeError, KeyError):
         raise CorruptError(
-            f"{where}: the store has something else than versions (use a store of this run alone)"
+            f"{place}: the store has something else than versions (use a store of this run alone)"
         ) from None

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from forebay import table_versions
 
 #: The tables that others wrote, and how many versions each has.
 FOREIGN = {
@@ -255,6 +256,15 @@ def test_all_ranks_that_follow_take_the_version_that_the_first_one_found(tmp_pat
         ranks[0].epoch(2)
     with pytest.raises(fb.IoError, match="rank 0 could not look for the newest version"):
         ranks[1].epoch(2)
+
+
+def test_a_rank_that_waits_for_versions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path, 0, 10)
+    alone = fb.Loader(tmp_path, follow=Store(), shard=fb.Shard(rank=1, world=2), batch_size=5)
+    monkeypatch.setattr(table_versions, "_TIMEOUT_SECONDS", 0.0)
+    late = r"rank 0 has put no versions into the store for 0 s \(check that rank 0 begins epoch 0 of the same"
+    with pytest.raises(fb.IoError, match=late):
+        alone.epoch(0)
 
 
 def test_follow_is_of_tables_and_of_no_version_and_no_mix(tmp_path: Path) -> None:

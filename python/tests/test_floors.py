@@ -24,6 +24,7 @@ FLOORS = (
     ("_forebay",),
     # The values that a user passes: checks, options, and what becomes of rows and columns.
     ("options",),
+    ("launcher_store",),
     ("batch", "columns", "filters", "index_exchange", "one_pass", "sharding"),
     ("samples", "transforms"),
     ("types",),

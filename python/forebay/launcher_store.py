@@ -1,0 +1,108 @@
+"""The store that a launcher gives to the processes of a run: how values are put into it, and waited for."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from .errors import ForebayError, InvalidError, IoError
+from .options.locations import locations, shown
+
+__all__: list[str] = []
+
+#: Seconds of one wait for the store. Ctrl-C takes effect between two waits.
+_TURN_SECONDS = 1.0
+
+#: Seconds between two looks into a store whose ``get`` does not wait.
+_PAUSE_SECONDS = 0.1
+
+
+class KeyValueStore(Protocol):
+    """The methods of a launcher's store, such as ``torch.distributed.TCPStore``."""
+
+    def set(self, key: str, value: Any, /) -> Any:
+        """Puts a value under a key."""
+
+    def get(self, key: str, /) -> Any:
+        """Returns the value of a key. Waits for the value, or returns ``None`` while the key is absent."""
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """A value that another rank puts into the store, in the words of its errors."""
+
+    #: The value, such as ``"index"``.
+    what: str
+    #: The rank that puts it.
+    rank: int
+    #: The locations that it is about.
+    where: str
+    #: Seconds that it is waited for in all.
+    seconds: float
+    #: The next moves: where the store fails, and where the value does not come.
+    if_failed: str
+    if_late: str
+
+
+def key_of(urls: Any, what: str) -> str:
+    """The key of a value about a data set. Other locations have another key, and the key does not reveal
+    them."""
+    text = "\0".join(location.rstrip("/") for location in locations(urls))
+    return f"forebay/{what}/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def put(store: Any, key: str, value: bytes) -> None:
+    try:
+        store.set(key, value)
+    except Exception as error:
+        raise IoError(f"the store cannot be written to: {said(error)} (check that its server runs)") from error
+
+
+def got(store: Any, key: str, awaited: Awaited, until: float) -> bytes:
+    """Waits for the value of a key until a time of ``time.monotonic``."""
+    # A check costs one message; a wait of torch's stores that ends without the value writes a line to a log.
+    checks = callable(getattr(store, "check", None))
+    waits = not checks and callable(getattr(store, "wait", None))
+    while True:
+        began = time.monotonic()
+        try:
+            if waits:
+                store.wait([key], timedelta(seconds=max(min(_TURN_SECONDS, until - began), 0.001)))
+            value = store.get(key) if not checks or store.check([key]) else None
+        except KeyError:
+            value = None
+        except Exception as error:
+            # A wait that lasted its full time is not a failure of the store.
+            if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
+                raise IoError(
+                    f"{awaited.where}: the store has no {awaited.what} of rank {awaited.rank}: {said(error)} "
+                    f"({awaited.if_failed})"
+                ) from error
+            value = None
+        if value is not None:
+            if not isinstance(value, (bytes, bytearray, memoryview)):
+                raise InvalidError(f"store.get must return bytes, got {type(value).__qualname__}")
+            return bytes(value)
+        if time.monotonic() >= until:
+            raise IoError(
+                f"{awaited.where}: rank {awaited.rank} has put no {awaited.what} into the store for "
+                f"{awaited.seconds:g} s ({awaited.if_late})"
+            )
+        if not waits:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def where(urls: Any) -> str:
+    found = [str(one) for one in locations(shown(urls))]
+    return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, ForebayError):
+        return str(error)
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
