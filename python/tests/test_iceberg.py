@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import random
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,74 @@ def test_each_snapshot_has_the_rows_that_its_writer_reads(written: tuple[Path, P
     same(table, expected / "newest.parquet")
     same(table, expected / "newest.parquet", version="main")
     same(metadata, expected / "newest.parquet")
+
+
+BOUNDED = """
+import sys
+from datetime import date, datetime, timedelta, timezone
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import DoubleType, LongType
+root, = sys.argv[1:]
+catalog = SqlCatalog("c", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}")
+catalog.create_namespace("db")
+def rows(file, number, real):
+    ids = range(file * 10, file * 10 + 10)
+    missing = {4: range(10), 5: [3]}.get(file, [])
+    def some(values, of):
+        return pa.array([None if at in missing else value for at, value in enumerate(values)], of)
+    reals = [[id / 4, -0.0, float("nan"), float("inf")][id % 4 if file in (1, 2) else 0] for id in ids]
+    at = datetime(2024, 5, 1, tzinfo=timezone.utc)
+    return pa.table({
+        "id": pa.array(ids, pa.int64()),
+        "number": some([7 - id for id in ids], number),
+        "real": some(reals, real),
+        "text": some([f"{'a long beginning' * (file % 3)}{id:03}\U0010ffff" for id in ids], pa.string()),
+        "day": some([date(2024, 5, 1) + timedelta(id) for id in ids], pa.date32()),
+        "at": some([at + timedelta(hours=id) for id in ids], pa.timestamp("us", "UTC")),
+        "flag": some([file % 2 == 0] * 10, pa.bool_()),
+    })
+table = catalog.create_table("db.t", schema=rows(0, pa.int32(), pa.float32()).schema)
+for file in range(4):
+    table.append(rows(file, pa.int32(), pa.float32()))
+with table.update_schema() as schema:
+    schema.update_column("number", LongType())
+    schema.update_column("real", DoubleType())
+for file in range(4, 8):
+    table.append(rows(file, pa.int64(), pa.float64()))
+table.delete("id == 13 or id == 55")
+print(table.metadata_location)
+"""
+
+
+def selected(data: Any, condition: Any) -> list[int]:
+    """The ids of the rows that a condition selects."""
+    try:
+        loader = fb.Loader(data, filter=[condition], columns=["id"], batch_size=7)
+    except ValueError as error:
+        assert "no row is selected" in str(error), error
+        return []
+    return sorted(int(id) for batch in loader for id in batch["id"])
+
+
+def test_a_filter_selects_what_it_selects_without_the_bounds_of_manifests(tmp_path: Path) -> None:
+    path = run(interpreter(), BOUNDED, tmp_path).removeprefix("file://")
+    table = fb.Dataset(path)
+    rows = [row for batch in fb.Loader(table, batch_size=7) for row in pa.record_batch(batch).to_pylist()]
+    assert len(rows) == 78
+    draw = random.Random(3)
+    for _ in range(120):
+        name, how = draw.choice(list(rows[0])), draw.choice(["==", "!=", "<", "<=", ">", ">="])
+        value = draw.choice(rows)[name]
+        if value is None or value != value or name == "flag":
+            how = "=="
+        condition = (name, how, value)
+        assert selected(path, condition) == selected(table, condition), condition
+    for file in tmp_path.rglob("data/**/*.parquet"):
+        file.rename(file.with_suffix(".gone"))
+    # No file has such rows, so that none is missed.
+    for condition in [("id", ">", 79), ("text", "<", "0"), ("at", "<", datetime(2024, 5, 1, tzinfo=timezone.utc))]:
+        assert selected(path, condition) == [], condition
 
 
 @pytest.fixture(scope="module")

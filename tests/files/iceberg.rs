@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay::filter::{Expr, col};
 use forebay::object_store::ObjectStoreExt;
 use forebay::object_store::memory::InMemory;
 use forebay::{Dataset, ErrorKind, OpenOptions, Shuffle};
@@ -312,6 +313,53 @@ fn footers_of_files_with_one_row_group_are_not_read_before_their_rows_are() {
     let mut epoch = dataset.loader().batch_size(2).build().unwrap().epoch(0);
     let error = epoch.find_map(Result::err).unwrap().to_string();
     assert!(error.contains("version 77 of the table has this file, and it is gone"), "{error}");
+}
+
+/// A file whose manifest says what its ids are: the first and the last.
+fn bounded(file: Value, least: i64, greatest: i64) -> Value {
+    let bound = |number: i64| json!([{"key": 1, "value": number.to_le_bytes()}]);
+    let nulls = json!([{"key": 1, "value": 0}]);
+    with(
+        file,
+        json!({"lower_bounds": bound(least), "upper_bounds": bound(greatest), "null_value_counts": nulls}),
+    )
+}
+
+/// A file that is gone could not be opened.
+#[test]
+fn files_that_the_bounds_of_manifests_rule_out_are_never_opened() {
+    let mut table = IcebergTable::of_ids();
+    // Two row groups are announced, so that footers are read when the table is opened.
+    let file = |table: &IcebergTable, name: &str, ids: std::ops::Range<i64>| {
+        let file = with(table.ids(name, ids.clone()), json!({"split_offsets": null}));
+        bounded(file, ids.start, ids.end - 1)
+    };
+    let later = vec![file(&table, "b", 10..20), with(table.ids("c", 20..30), json!({"split_offsets": null}))];
+    let first = vec![file(&table, "a", 0..10)];
+    let deleted = vec![table.positions("d", &[("a", 3), ("b", 4)])];
+    // Files are read in the order of their names and not in that of the manifests.
+    table.add(2, later).add(1, first).add(3, deleted).write();
+    let whole = table.open().unwrap();
+    let open = |filter: Expr| OpenOptions::new().folders(filter).open(table.path());
+    for (gone, filter) in [
+        ("a", col("id").gt_eq(15)),
+        ("a", col("id").gt(9)),
+        ("b", col("id").lt(10) | col("id").gt(25)),
+        ("b", col("id").is_null() | col("id").lt(3)),
+    ] {
+        let of = |dataset: &Dataset| {
+            let loader = dataset.loader().filter(filter.clone()).shuffle(Shuffle::seeded(3)).build().unwrap();
+            let places = loader.which(0, 0, 0).unwrap();
+            (loader.position(), places.iter().map(|place| place.id).collect::<Vec<_>>())
+        };
+        let expected = of(&whole);
+        let path = table.path().join(gone);
+        fs::rename(&path, path.with_extension("gone")).unwrap();
+        assert_eq!(table.open().unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(of(&open(filter.clone()).unwrap()), expected, "{filter:?}");
+        fs::rename(path.with_extension("gone"), path).unwrap();
+    }
+    assert_eq!(open(col("id").lt(0)).unwrap().rows(), 10, "a file without bounds may have such rows");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! ```text
 //! metadata ─► Metadata ─► Chosen ─► bytes of manifests ─► Scan ─► Table ─► bytes of vectors ─► rows
 //! metadata.rs, schema.rs  choose.rs  manifest.rs, avro.rs   scan.rs  table.rs           deletes.rs
-//! names.rs, default.rs                                      value.rs, location.rs
+//! names.rs, default.rs                    statistics.rs     value.rs, location.rs
 //! ```
 //!
 //! # What is read
@@ -30,6 +30,7 @@ mod metadata;
 mod names;
 mod scan;
 mod schema;
+mod statistics;
 mod table;
 mod value;
 
@@ -41,4 +42,5 @@ pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
 pub use scan::Scan;
 pub use schema::Column;
+pub use statistics::{ColumnStatistics, Nulls};
 pub use table::{Equality, File, Positions, Table};

@@ -3,12 +3,16 @@
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::avro::{self, Value, Wanted};
+use crate::statistics::Stated;
 
 /// The numbers of the fields that are read from a list of manifests.
 const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519];
 
 /// The numbers of the fields that are read from a manifest.
-const ENTRY: &[i32] = &[0, 2, 3, 100, 101, 102, 103, 104, 131, 132, 134, 135, 143, 144, 145];
+const ENTRY: &[i32] = &[
+    0, 2, 3, 100, 101, 102, 103, 104, 110, 121, 122, 125, 126, 127, 128, 129, 130, 131, 132, 134, 135, 143,
+    144, 145,
+];
 
 /// The number of the field with the values of a partition.
 const PARTITION: i32 = 102;
@@ -39,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) size: u64,
     /// The sequence number of the commit that the file's rows belong to.
     pub(crate) sequence: i64,
+    /// The statistics of its values.
+    pub(crate) statistics: Stated,
     /// The number of row groups, if the manifest says where they begin.
     pub(crate) row_groups: Option<usize>,
     /// The numbers of the columns whose values identify deleted rows.
@@ -148,6 +154,7 @@ fn entry(mut file: Value, sequence: i64, manifest: &Manifest) -> Result<Entry> {
             rows: count(file.take(103)).ok_or_else(|| lacks("a count of rows"))?,
             size: count(file.take(104)).ok_or_else(|| lacks("a size"))?,
             sequence,
+            statistics: Stated::take(&mut file),
             row_groups: file.take(132).and_then(Value::items).map(|groups| groups.len()),
             equality: ids.collect::<Option<_>>().ok_or_else(|| lacks("numbers of columns"))?,
             deletes_of: file.take(143).and_then(Value::text),

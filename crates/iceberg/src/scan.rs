@@ -10,6 +10,7 @@ use crate::deletes::DeletionVector;
 use crate::manifest::{self, Content, Entry, Manifest};
 use crate::metadata::{Metadata, PartitionField};
 use crate::schema::Column;
+use crate::statistics::Collected;
 use crate::table::{Equality, File, Positions, Table};
 use crate::value;
 
@@ -21,6 +22,7 @@ pub struct Scan<'a> {
     partitions: HashMap<(i64, Value), u32>,
     constants: Vec<Vec<(usize, ArrayRef)>>,
     files: Vec<File>,
+    statistics: Collected,
     positions: Vec<Positions>,
     equalities: Vec<Equality>,
     /// The deletion vectors by the data file they belong to, with the sequence numbers of their commits.
@@ -39,6 +41,7 @@ impl<'a> Scan<'a> {
             partitions: HashMap::new(),
             constants: Vec::new(),
             files: Vec::new(),
+            statistics: Collected::default(),
             positions: Vec::new(),
             equalities: Vec::new(),
             vectors: HashMap::new(),
@@ -75,11 +78,13 @@ impl<'a> Scan<'a> {
             Content::Rows => {
                 let partition = self.partition(spec, fields, entry.partition)?;
                 let row_groups = entry.row_groups;
+                let listed = self.statistics.add(&self.columns, rows, entry.statistics);
                 self.files.push(File {
                     location,
                     size,
                     rows,
                     row_groups,
+                    listed,
                     partition,
                     sequence,
                     deletion: None,
@@ -172,6 +177,7 @@ impl<'a> Scan<'a> {
             columns: self.columns,
             partitions: self.constants,
             files: self.files,
+            statistics: self.statistics.finish(),
             positions: self.positions,
             equalities: self.equalities,
         }

@@ -4,6 +4,7 @@ use forebay_arrow::array::ArrayRef;
 
 use crate::deletes::DeletionVector;
 use crate::schema::Column;
+use crate::statistics::ColumnStatistics;
 
 /// A snapshot of a table: its columns, its live files, and the deletes that apply to them.
 #[derive(Debug)]
@@ -14,6 +15,9 @@ pub struct Table {
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, in the order of their locations.
     pub files: Vec<File>,
+    /// The statistics of the columns for which the manifests have some, by the places of the files in
+    /// them.
+    pub statistics: Vec<ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,
     /// The files that delete rows by value.
@@ -31,6 +35,8 @@ pub struct File {
     pub rows: u64,
     /// The number of row groups, if the manifest says where they begin.
     pub row_groups: Option<usize>,
+    /// The place of the file in the statistics.
+    pub listed: u32,
     /// The partition of the file, by its place in the table's partitions.
     pub partition: u32,
     /// The sequence number of the commit that the rows belong to.

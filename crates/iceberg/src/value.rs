@@ -11,7 +11,7 @@ use forebay_arrow::datatypes::{DataType, TimeUnit};
 
 use crate::avro::Value;
 
-const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
+pub(crate) const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
 /// An array of one row with the value; `None` if the value does not fit the type. A value of a narrower type
 /// is widened, since the column may have had that type when the value was written.

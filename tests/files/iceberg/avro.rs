@@ -76,6 +76,11 @@ fn primitive(kind: &str, value: &Value, bytes: &mut Vec<u8>) {
     match kind {
         "int" | "long" => long(value.as_i64().unwrap(), bytes),
         "string" => text(value.as_str().unwrap(), bytes),
+        "bytes" => {
+            let numbers = value.as_array().unwrap();
+            long(numbers.len() as i64, bytes);
+            bytes.extend(numbers.iter().map(|number| number.as_u64().unwrap() as u8));
+        }
         other => panic!("no values of {other} are written"),
     }
 }
@@ -102,6 +107,12 @@ fn optional(name: &str, id: i32, of: &Value) -> Value {
     field(name, id, &json!(["null", of]))
 }
 
+/// A map whose keys are numbers, as an array of records.
+fn numbered(name: &str, [key, value]: [i32; 2], of: &str) -> Value {
+    let fields = [field("key", key, &json!("int")), field("value", value, &json!(of))];
+    json!({"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": fields}})
+}
+
 /// The schema of a list of manifests.
 pub(crate) fn of_list() -> Value {
     json!({"type": "record", "name": "manifest_file", "fields": [
@@ -118,6 +129,9 @@ pub(crate) fn of_manifest(partition: &Value) -> Value {
         field("content", 134, &json!("int")), field("file_path", 100, &json!("string")),
         field("file_format", 101, &json!("string")), field("partition", 102, &partition),
         field("record_count", 103, &json!("long")), field("file_size_in_bytes", 104, &json!("long")),
+        optional("null_value_counts", 110, &numbered("k121_v122", [121, 122], "long")),
+        optional("lower_bounds", 125, &numbered("k126_v127", [126, 127], "bytes")),
+        optional("upper_bounds", 128, &numbered("k129_v130", [129, 130], "bytes")),
         optional("split_offsets", 132, &numbers), optional("equality_ids", 135, &numbers),
         optional("referenced_data_file", 143, &json!("string")), optional("content_offset", 144, &json!("long")),
         optional("content_size_in_bytes", 145, &json!("long"))]});

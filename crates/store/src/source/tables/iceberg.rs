@@ -8,12 +8,17 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{Column, File, Manifest, Scan, Snapshot as Written, Table, Wanted, manifests};
+use forebay_iceberg::{
+    Column, ColumnStatistics, File, Manifest, Nulls, Scan, Snapshot as Written, Table, Wanted, manifests,
+};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::format::{Sign, TableFolder, TableFormat};
-use crate::snapshot::{AsOf, Constant, DataFile, Snapshot, TableVersion};
+use crate::snapshot::{
+    AsOf, Constant, DataFile, FileStatistics, ListedColumn, ListedNulls, Snapshot, TableStatistics,
+    TableVersion,
+};
 use opened::Opened;
 
 /// The number of manifests that are read at the same time.
@@ -53,7 +58,7 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
         AsOf::Time(time) => Wanted::Time(*time),
     })?;
     let version = chosen.snapshot.map_or(0, |snapshot| snapshot.id.unsigned_abs());
-    let table = scan(opened, chosen.snapshot, chosen.schema).await?;
+    let mut table = scan(opened, chosen.snapshot, chosen.schema).await?;
     let mut files = Vec::with_capacity(table.files.len());
     for file in &table.files {
         files.push(opened.file(&file.location, file.size, version).await?);
@@ -78,6 +83,7 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
     let names = Arc::new(opened.names(&table.columns));
     let defaults: Arc<[Constant]> = table.columns.iter().filter_map(default).collect();
     let constants = constants(&table);
+    let statistics = Arc::new(statistics(&table.columns, std::mem::take(&mut table.statistics)));
     let each = files.into_iter().zip(&table.files).zip(deleted);
     let files = each.map(|((found, file), deleted)| DataFile {
         constants: constants[file.partition as usize].clone(),
@@ -86,6 +92,7 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
         schema: Some(schema.clone()),
         names: Some(names.clone()),
         rows: Some(file.rows),
+        statistics: Some(FileStatistics::new(statistics.clone(), file.listed)),
         // Only the footer of a file shows which columns it lacks, so files are not planned without it if
         // there are defaults.
         row_counts: row_counts(file).filter(|_| defaults.is_empty()),
@@ -132,6 +139,21 @@ fn row_counts(file: &File) -> Option<Arc<[u64]>> {
 
 fn default(column: &Column) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
+}
+
+/// The statistics of the columns, by their names in the table.
+fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
+    let nulls = |nulls: &Nulls| match nulls {
+        Nulls::Unknown => ListedNulls::Unknown,
+        Nulls::None => ListedNulls::None,
+        Nulls::All => ListedNulls::All,
+    };
+    let listed =
+        of_columns.into_iter().map(|ColumnStatistics { column, least, greatest, nulls: of_files }| {
+            let nulls = of_files.iter().map(nulls).collect();
+            (columns[column].field.name().clone(), ListedColumn { least, greatest, nulls })
+        });
+    TableStatistics { columns: listed.collect() }
 }
 
 /// The columns with one value, for each partition.
