@@ -105,8 +105,6 @@ impl LoaderBuilder {
 
 /// The error for a mask of a column whose nulls another option handles.
 pub(super) fn no_mask() -> Error {
-    Error::invalid("null_mask names a column that another option delivers in another form").hint(
-        "a column that is encoded, padded or goes along with boxes has no mask of nulls: use \
-         `fill_null` or `on_bad_row`",
-    )
+    Error::invalid("null_mask names a column that another option delivers in another form")
+        .hint("such a column has no mask of nulls: use `fill_null` or `on_bad_row`")
 }
