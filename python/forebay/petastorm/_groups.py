@@ -19,6 +19,24 @@ Columns = dict[str, Any]
 ROW_ID = "row_id"
 
 
+class Numbered:
+    """Numbers the row groups of rows that come as they are stored, batch by batch."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.count = 0
+        """The row groups so far."""
+        self._dataset = dataset
+        self._last: Any = None
+
+    def of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The number of its row group, for each row of the next batch."""
+        of_group = starts(ids, self._dataset)
+        begins = np.append(self._last is None or of_group[0] != self._last, of_group[1:] != of_group[:-1])
+        numbers = self.count - 1 + np.cumsum(begins)
+        self.count, self._last = int(numbers[-1]) + 1, of_group[-1]
+        return numbers
+
+
 def groups(
     batches: Iterable[Columns], dataset: Dataset, order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None
 ) -> Iterator[Columns]:
