@@ -134,7 +134,8 @@ class Plan:
             for part in parts:
                 yield from map(self._row._make, part[ROWS])
             return
-        for part in groups(arrived, stored.dataset, order):
+        # What a function of the user's returned may be the user's still.
+        for part in groups(arrived, stored.dataset, order, in_place=self._spec is None):
             if len(part[ROW_ID]):
                 made = self._batches.arrays(part) if self._spec is None else part
                 yield self._row(**{name: made[name] for name in self._row._fields})
