@@ -1,5 +1,5 @@
-"""Lets Petastorm's tests find forebay.petastorm, and the versions of numpy and Python that they were written for: a plugin
-of pytest for tools/petastorm-suite.
+"""Lets Petastorm's tests find forebay.petastorm, and names that numpy, pyarrow and Python had when they were written: a
+plugin of pytest for tools/petastorm-suite.
 
 Names that are private to Petastorm are placeholders, which fail when a test uses them, so that the other tests of the
 same file run.
@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow  # noqa: F401  its submodules are replaced
+import pyarrow
+import pyarrow.fs
+import pyarrow.parquet
 import pytest
 
 import forebay.petastorm
@@ -37,6 +39,7 @@ NUMPY = {
     "bool8": "bool_",
     "float": "float64",
     "int": "int64",
+    "bool": "bool_",
 }
 
 #: Modules without a counterpart, and the names that tests import from them.
@@ -69,6 +72,33 @@ LENT = {
 _OUTCOMES: dict[str, str] = {}
 
 
+class Piece:
+    """A file of a data set, as pyarrow had it."""
+
+    def __init__(self, fragment: Any) -> None:
+        self._fragment = fragment
+
+    def get_metadata(self, *_: Any) -> Any:
+        """The footer."""
+        return self._fragment.metadata
+
+
+class PartitionSet:
+    """The names of the folders of a data set, as pyarrow had them: whole numbers if all of them are."""
+
+    def __init__(self, name: str, keys: list[str]) -> None:
+        self.name = name
+        self.keys = keys
+
+    @property
+    def dictionary(self) -> Any:
+        """The names as an array."""
+        try:
+            return pyarrow.array([int(key) for key in self.keys])
+        except ValueError:
+            return pyarrow.array(self.keys)
+
+
 class Hooks:
     """Hooks of plugins that are not installed, and that the tests' own set-up implements."""
 
@@ -92,6 +122,11 @@ def _prepare() -> None:
     if not hasattr(inspect, "getargspec"):
         kind = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
         inspect.getargspec = lambda function: kind(*inspect.getfullargspec(function)[:4])  # type: ignore[attr-defined]
+    pyarrow.LocalFileSystem = pyarrow.fs.LocalFileSystem
+    pyarrow.parquet.PartitionSet = PartitionSet
+    for dataset in ("ParquetDataset", "_ParquetDatasetV2"):
+        if hasattr(pyarrow.parquet, dataset):
+            getattr(pyarrow.parquet, dataset).pieces = property(lambda one: list(map(Piece, one.fragments)))
     pytest.warns = _warns  # type: ignore[assignment]
     _install._Finder.exec_module = _executed  # type: ignore[method-assign]
     forebay.petastorm.install()
@@ -110,13 +145,6 @@ def _prepare() -> None:
     for name, lent in LENT.items():
         for one, value in lent.items():
             setattr(importlib.import_module(f"forebay.petastorm.{name}"), one, value)
-    # Data sets of the tests are written with these, and nothing reads an index.
-    import petastorm.etl.rowgroup_indexers
-    import petastorm.etl.rowgroup_indexing
-
-    petastorm.etl.rowgroup_indexing.build_rowgroup_index = lambda *arguments, **options: None
-    petastorm.etl.rowgroup_indexers.SingleFieldIndexer = lambda *arguments, **options: None
-    petastorm.etl.rowgroup_indexers.FieldNotNullIndexer = lambda *arguments, **options: None
 
 
 def _warns(expected: Any, *arguments: Any, _now: Any = pytest.warns, **options: Any) -> Any:

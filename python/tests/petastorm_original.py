@@ -44,6 +44,16 @@ def split(url, fractions, index, field):
         return sorted(str(getattr(row, field)) for row in reader)
 
 
+def selected(url, index, values):
+    """The ids of the rows in the row groups that an index selects."""
+    from petastorm import make_reader
+    from petastorm.selectors import SingleIndexSelector
+
+    selector = SingleIndexSelector(index, values)
+    with make_reader(url, reader_pool_type="dummy", rowgroup_selector=selector, schema_fields=["id"]) as reader:
+        return sorted(int(row.id) for row in reader)
+
+
 def fields(schema):
     return [
         (one.name, one.numpy_dtype.__name__, tuple(one.shape), bool(one.nullable)) for one in schema.fields.values()
@@ -280,7 +290,7 @@ def plain(folder):
     assert np
 
 
-CALLS = {"rows": rows, "batches": batches, "split": split, "write": write, "plain": plain}
+CALLS = {"rows": rows, "batches": batches, "split": split, "selected": selected, "write": write, "plain": plain}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

@@ -303,3 +303,44 @@ def test_cells_of_a_data_set_with_a_schema_are_as_they_are_stored(tmp_path):
         reader = make_batch_reader(url)
     with reader:
         assert bytes(next(reader).x[0]).startswith(b"\x93NUMPY")
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_floats_need_no_mask_and_nulls_among_them_are_nan(kind, shuffled, tmp_path):
+    values = [None if i % 5 == 2 else float("inf") if i % 7 == 3 else i / 4 for i in range(40)]
+    columns = {"id": pa.array(range(40)), "x": pa.array([None if v is None else np.float16(v) for v in values], kind)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=10)
+    with make_batch_reader(f"file://{tmp_path}", shuffle_row_groups=shuffled, seed=1) as reader:
+        assert reader._plan._columns(reader._stored)[0]["null_mask"] == ["id"]
+        batches = list(reader)
+    expected = np.array([np.nan if v is None else v for v in values], kind.to_pandas_dtype())
+    for batch in batches:
+        assert batch.id.tolist() == list(range(batch.id[0], batch.id[0] + 10)) and batch.x.dtype == expected.dtype
+        np.testing.assert_array_equal(batch.x, expected[batch.id])
+    assert sorted(batch.id[0] for batch in batches) == [0, 10, 20, 30]
+
+
+def test_batches_that_are_kept_keep_their_rows(tmp_path):
+    columns = {"id": pa.array(range(500)), "twice": pa.array(2 * np.arange(500)), "pair": [[i, -i] for i in range(500)]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=50)
+    with make_batch_reader(f"file://{tmp_path}", num_epochs=3) as reader:
+        kept = list(reader)
+    assert len(kept) == 30
+    for batch in kept:
+        assert (np.diff(batch.id) == 1).all() and (batch.twice == 2 * batch.id).all()
+        assert (batch.pair == np.stack([batch.id, -batch.id], axis=1)).all()
+
+
+def test_arrays_that_a_function_returns_are_left_as_they_are(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pq.write_table(pa.table({"id": range(100)}), tmp_path / "t.parquet", row_group_size=50)
+    mine = np.arange(50.0)
+
+    def with_mine(frame):
+        return pandas.DataFrame({"id": frame["id"], "x": pandas.Series(mine, copy=False)}, copy=False)
+
+    spec = TransformSpec(with_mine, edit_fields=[("x", np.float64, (), False)])
+    with make_batch_reader(f"file://{tmp_path}", transform_spec=spec, seed=1) as reader:
+        assert len(list(reader)) == 2
+    assert mine.tolist() == list(range(50))

@@ -91,8 +91,11 @@ def test_hello_world_is_written_by_spark_and_read_everywhere(spark, tmp_path):
 
 
 def test_hello_world_is_read_as_tensors(spark, tmp_path):
-    torch_loaders = pytest.importorskip("forebay.petastorm.pytorch")
-    tf_utils = pytest.importorskip("forebay.petastorm.tf_utils")
+    pytest.importorskip("torch")
+    pytest.importorskip("tensorflow")
+    from forebay.petastorm import pytorch as torch_loaders
+    from forebay.petastorm import tf_utils
+
     url = f"file://{tmp_path}/hello"
     materialized(spark, url, Hello, [hello(number) for number in range(10)])
     with torch_loaders.DataLoader(make_reader(url, schema_fields=["id", "image"]), batch_size=4) as loader:
@@ -114,7 +117,8 @@ def test_any_parquet_of_spark_is_read_in_batches(spark, tmp_path):
 
 def test_digits_train_in_torch(spark, tmp_path):
     torch = pytest.importorskip("torch")
-    torch_loaders = pytest.importorskip("forebay.petastorm.pytorch")
+    from forebay.petastorm import pytorch as torch_loaders
+
     url = f"file://{tmp_path}/digits"
     materialized(spark, url, Digits, [{"digit": n % CLASSES, "image": digit(n)} for n in range(200)])
 
@@ -179,5 +183,7 @@ def test_the_drop_in_runs_on_spark_4(file):
     assert subprocess.run(version, capture_output=True, text=True, env=environ).stdout.startswith("4.")
     command = [SPARK4, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(HERE / file)]
     run = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=HERE.parent)
+    if run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED:
+        pytest.skip(f"{SPARK4} lacks what {file} needs")
     assert run.returncode == 0 and re.search(r"\d+ passed", run.stdout), run.stdout + run.stderr
     sys.stdout.write(run.stdout)

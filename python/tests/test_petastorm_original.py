@@ -20,7 +20,10 @@ from test_petastorm_rows import Kinds, kinds
 
 import forebay as fb
 from forebay.petastorm import make_batch_reader, make_reader
+from forebay.petastorm.etl.rowgroup_indexers import SingleFieldIndexer
+from forebay.petastorm.etl.rowgroup_indexing import build_rowgroup_index
 from forebay.petastorm.predicates import in_pseudorandom_split
+from forebay.petastorm.selectors import SingleIndexSelector
 from forebay.petastorm.unischema import Unischema, UnischemaField, type_name
 
 PYTHON = os.environ.get("FOREBAY_PETASTORM_PYTHON")
@@ -228,6 +231,31 @@ def test_parts_of_a_split_are_the_same(original, written, field):
         with make_reader(written, predicate=in_pseudorandom_split(fractions, at, field)) as reader:
             assert sorted(str(getattr(row, field)) for row in reader) == part
     assert sum(map(len, parts)) == 30
+
+
+def selections(original, url, asked):
+    """The ids that both give for each index and values, which are the same."""
+    gave = original(*(["selected", {"url": url, "index": index, "values": values}] for index, values in asked))
+    for (index, values), there in zip(asked, gave, strict=True):
+        with make_reader(url, rowgroup_selector=SingleIndexSelector(index, values)) as reader:
+            assert sorted(int(row.id) for row in reader) == there, (index, values)
+    return gave
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_row_groups_of_old_versions_are_selected_alike(original, version):
+    asked = [("id", [2, 18]), ("sensor_name", ["test_sensor"]), ("string_array_nullable", ["7", "98"])]
+    gave = selections(original, f"file://{LEGACY / version}", asked)
+    assert 2 in gave[0] and len(gave[0]) < len(gave[1]) == 100
+
+
+def test_petastorm_selects_row_groups_by_an_index_that_is_built_here(original, tmp_path):
+    url = f"file://{tmp_path}/data"
+    fb.petastorm.write(map(kinds, range(30)), Kinds, url, row_group_rows=4, file_rows=20)
+    build_rowgroup_index(url, None, [SingleFieldIndexer("id", "id"), SingleFieldIndexer("by words", "words")])
+    words = [str(kinds(28)["words"][0])]
+    gave = selections(original, url, [("id", [3, 29]), ("by words", words)])
+    assert gave[0] == [0, 1, 2, 3, 28, 29] and 28 in gave[1]
 
 
 def test_batches_of_any_parquet_are_the_same(original, tmp_path):

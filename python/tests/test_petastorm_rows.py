@@ -456,7 +456,7 @@ def test_a_folder_of_a_cache_is_used_and_never_removed(small_url, tmp_path):
         ({"cache_type": "local-disk"}, ValueError, "cache_size_limit"),
         ({"reader_pool_type": "mars"}, ValueError, "Unknown reader_pool_type"),
         ({"num_epochs": 0}, ValueError, "num_epochs must be"),
-        ({"rowgroup_selector": object()}, fb.UnsupportedError, "pass filters="),
+        ({"rowgroup_selector": object()}, ValueError, "derived from RowGroupSelectorBase"),
         ({"shards": "halves"}, ValueError, "shards must be one of"),
         ({"schema_fields": 3}, ValueError, "schema_fields must be"),
         ({"shuffle_row_drop_partitions": 0}, ValueError, "at least 1"),

@@ -17,6 +17,7 @@ from forebay.petastorm.unischema import Unischema, UnischemaField
 
 torch = pytest.importorskip("torch")
 
+from forebay.petastorm._shuffling import Tensors  # noqa: E402
 from forebay.petastorm.pytorch import (  # noqa: E402
     BatchedDataLoader,
     DataLoader,
@@ -231,3 +232,33 @@ def test_a_function_feeds_a_training_loop(batches_url):
         for batch in loader:
             model(batch["x"]).mean().backward()
     assert model.weight.grad is not None
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 5, 7, 100])
+def test_batches_of_a_buffer_have_all_rows_in_order_over_the_ends_of_additions(batch_size):
+    buffer, found, start = Tensors(0, batch_size), [], 0
+    for rows in (10, 0, 3, 12, 1, 1, 20):
+        buffer.add_many([torch.arange(start, start + rows), torch.arange(start, start + rows)[:, None] * 2])
+        start += rows
+        while buffer.can_retrieve():
+            found.append(buffer.retrieve())
+    buffer.finish()
+    while buffer.can_retrieve():
+        found.append(buffer.retrieve())
+    assert {len(ids) for ids, _ in found[:-1]} <= {batch_size}
+    assert torch.cat([ids for ids, _ in found]).tolist() == list(range(47))
+    assert all((twice[:, 0] == 2 * ids).all() for ids, twice in found)
+
+
+def test_a_mixed_buffer_draws_each_row_once_while_rows_are_added():
+    torch.manual_seed(0)
+    buffer, found = Tensors(30, 8), []
+    for start in range(0, 200, 20):
+        buffer.add_many([torch.arange(start, start + 20)])
+        while buffer.can_retrieve():
+            found.append(buffer.retrieve()[0])
+    buffer.finish()
+    while buffer.can_retrieve():
+        found.append(buffer.retrieve()[0])
+    drawn = torch.cat(found).tolist()
+    assert sorted(drawn) == list(range(200)) != drawn and max(drawn[:8]) < 40

@@ -2,7 +2,7 @@
 
 ``from forebay.petastorm import make_reader`` for ``from petastorm import make_reader``, and so on for each module
 below it: ``pytorch``, ``tf_utils``, ``spark``, ``unischema``, ``codecs``, ``predicates``, ``transform``,
-``etl.dataset_metadata``, ``fs_utils``, ``spark_utils``, ``reader``, ``utils`` and ``errors``. :func:`install` puts all
+``etl``, ``selectors``, ``fs_utils``, ``spark_utils``, ``reader``, ``utils`` and ``errors``. :func:`install` puts all
 of them under the name ``petastorm``, for scripts that cannot be edited. :func:`write` writes data sets without Spark.
 
 Examples
@@ -19,7 +19,7 @@ import importlib
 from typing import Any
 
 from ..public import publish
-from . import codecs, errors, etl, fs_utils, predicates, reader, transform, unischema, utils
+from . import codecs, errors, etl, fs_utils, predicates, reader, selectors, transform, unischema, utils
 from ._install import install
 from .errors import NoDataAvailableError
 from .reader import make_batch_reader, make_reader
@@ -38,6 +38,7 @@ __all__ = [
     "make_reader",
     "predicates",
     "reader",
+    "selectors",
     "transform",
     "unischema",
     "utils",

@@ -24,6 +24,9 @@ __all__: list[str] = []
 #: The value that is handed over where a function of the user's changed the number of rows.
 MADE = "made"
 
+#: The types of floats, by their names in Arrow.
+_FLOATS = ("halffloat", "float", "double")
+
 
 @dataclass(frozen=True)
 class Made:
@@ -96,8 +99,10 @@ def reading_of(stored: Stored, schema: Unischema) -> Reading:
     """The loader's arguments that read the stored columns of a schema."""
     names = [name for name in schema.fields if name in stored.types]
     fixed = [name for name in names if str(stored.types[name]).startswith("fixed_size_list")]
-    masked = [name for name in names if is_masked(stored.types[name]) and name not in fixed]
-    floats = [name for name in names if _is_list_of_floats(str(stored.types[name]))]
+    # A null among floats is NaN, which needs no mask.
+    plain = [name for name in names if str(stored.types[name]) in _FLOATS]
+    masked = [name for name in names if is_masked(stored.types[name]) and name not in (*fixed, *plain)]
+    floats = [*plain, *(name for name in names if _is_list_of_floats(str(stored.types[name])))]
     return Reading(columns=names, null_mask=masked, fill_null=dict.fromkeys(floats, float("nan")))
 
 

@@ -56,6 +56,21 @@ def write_metadata(files: Any, path: str, schema: Unischema) -> dict[str, int]:
     return counts
 
 
+def metadata_value(files: Any, path: str, key: bytes) -> bytes | None:
+    """A value that is stored beside the files of a folder; None where there is none."""
+    found = _metadata(files, path)
+    value: bytes | None = None if found is None else (found.metadata or {}).get(key)
+    return value
+
+
+def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> None:
+    """Stores a value beside the files of a folder, and leaves the others that are there."""
+    found = _metadata(files, path)
+    if found is None:
+        raise PetastormMetadataError(f"{path}: there is no {_METADATA} (materialize_dataset writes one)")
+    _write(files, path, found.with_metadata({**(found.metadata or {}), key: value}))
+
+
 def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups: dict[str, int]) -> None:
     """Writes what is known of the files of a folder beside them."""
     said = {
@@ -63,8 +78,21 @@ def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups:
         SCHEMA_KEY: pickled(schema),
         ROW_GROUPS_KEY: json.dumps(row_groups).encode(),
     }
+    _write(files, path, stored.with_metadata(said))
+
+
+def _metadata(files: Any, path: str) -> Any:
+    """The schema of pyarrow that lies beside the files of a folder."""
+    name = posixpath.join(path, _METADATA)
+    if not files.get_file_info(name).is_file:
+        return None
+    with files.open_input_file(name) as file:
+        return pyarrow().parquet.read_schema(file)
+
+
+def _write(files: Any, path: str, schema: Any) -> None:
     with files.open_output_stream(posixpath.join(path, _METADATA)) as file:
-        pyarrow().parquet.write_metadata(stored.with_metadata(said), file)
+        pyarrow().parquet.write_metadata(schema, file)
     # Hadoop's checksum is that of a file before.
     checksum = posixpath.join(path, f".{_METADATA}.crc")
     if files.get_file_info(checksum).is_file:

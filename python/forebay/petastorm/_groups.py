@@ -19,24 +19,47 @@ Columns = dict[str, Any]
 ROW_ID = "row_id"
 
 
+class Numbered:
+    """Numbers the row groups of rows that come as they are stored, batch by batch."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.count = 0
+        """The row groups so far."""
+        self._dataset = dataset
+        self._last: Any = None
+
+    def of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The number of its row group, for each row of the next batch."""
+        of_group = starts(ids, self._dataset)
+        begins = np.append(self._last is None or of_group[0] != self._last, of_group[1:] != of_group[:-1])
+        numbers = self.count - 1 + np.cumsum(begins)
+        self.count, self._last = int(numbers[-1]) + 1, of_group[-1]
+        return numbers
+
+
 def groups(
-    batches: Iterable[Columns], dataset: Dataset, order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None
+    batches: Iterable[Columns],
+    dataset: Dataset,
+    order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None,
+    in_place: bool = False,
 ) -> Iterator[Columns]:
     """The rows of one row group after the other, as they arrive.
 
     ``order`` says in which order the rows of a group come, by their numbers; None leaves them as they arrive.
+    ``in_place`` lets it change the columns that arrive, which nobody else may have.
     """
     parts: list[Columns] = []
     at: int | None = None
+    scratch = _Scratch() if in_place else None
     for batch in batches:
         for start, piece in _pieces(batch, dataset):
             if parts and start != at:
-                yield _united(parts, order)
+                yield _united(parts, order, scratch)
                 parts = []
             at = start
             parts.append(piece)
     if parts:
-        yield _united(parts, order)
+        yield _united(parts, order, scratch)
 
 
 def regular(batch: Columns) -> Columns:
@@ -49,8 +72,9 @@ def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
     first: Columns | None = None
     rows = 0
     for batch in batches:
-        if first is None and len(batch[ROW_ID]):
-            first = {name: taken(column, slice(0, 1)) for name, column in batch.items()}
+        if least and first is None and len(batch[ROW_ID]):
+            # Copied, for the batch may be put into another order in its place.
+            first = {name: taken(column, np.zeros(1, np.intp)) for name, column in batch.items()}
         rows += len(batch[ROW_ID])
         yield batch
     if first is not None and rows < least:
@@ -82,10 +106,12 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
 def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The order in which the rows of a row group are stored. Their numbers follow one another, so they are placed."""
     least = int(ids.min())
-    if int(ids.max()) - least < 4 * len(ids):
-        places = np.full(int(ids.max()) - least + 1, -1, np.int64)
+    span = int(ids.max()) - least + 1
+    if span <= 4 * len(ids):
+        places = np.full(span, -1, np.int64)
         places[ids - least] = np.arange(len(ids))
-        order = places[places >= 0]
+        is_there = places >= 0
+        order = places if is_there.all() else places[is_there]
         # A row that comes twice has one place.
         if len(order) == len(ids):
             return order
@@ -125,14 +151,39 @@ def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
         yield int(of_group[low]), {name: taken(column, slice(low, high)) for name, column in batch.items()}
 
 
-def _united(parts: list[Columns], order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None) -> Columns:
+class _Scratch:
+    """Memory in which columns are put into another order, one after the other: new memory costs more than to copy."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def taken(self, column: Any, index: np.ndarray[Any, Any]) -> Any:
+        """The rows of a column in another order, in the place of the column where that can be."""
+        if not isinstance(column, np.ndarray) or column.dtype == object or not column.flags.writeable:
+            return taken(column, index)
+        if len(index) != len(column):
+            return taken(column, index)
+        if self._bytes.nbytes < column.nbytes:
+            self._bytes = np.empty(column.nbytes, np.uint8)
+        moved = self._bytes[: column.nbytes].view(column.dtype).reshape(column.shape)
+        # Any mode but the default writes to its place without a copy between; all numbers are there.
+        column[...] = column.take(index, axis=0, out=moved, mode="clip")
+        return column
+
+
+def _united(
+    parts: list[Columns],
+    order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None,
+    scratch: _Scratch | None,
+) -> Columns:
     group = {name: joined([part[name] for part in parts]) for name in parts[0]}
     if order is None:
         return group
     index = order(group[ROW_ID])
     if (index[1:] > index[:-1]).all():
         return group
-    return {name: taken(column, index) for name, column in group.items()}
+    move = taken if scratch is None else scratch.taken
+    return {name: move(column, index) for name, column in group.items()}
 
 
 def _start(dataset: Dataset, row_id: int) -> int:

@@ -22,7 +22,7 @@ from ._columns import readings
 from ._groups import ROW_ID, filled_up, groups, regular, taken
 from ._order import Order
 from ._rows import ROWS, RowMaker
-from ._selection import as_filter, left_out_by, of_other_shards
+from ._selection import Numbers, as_filter, left_out_by, outside
 from ._stored import AS_STORED, Stored
 from .errors import NoDataAvailableError, refused
 from .predicates import PredicateBase
@@ -54,6 +54,7 @@ class Plan:
         cache: DiskCache | None,
         pool: str,
         workers_count: int,
+        row_groups: Iterable[int] | None = None,
     ) -> None:
         self.is_batched = is_batched
         self.order = order
@@ -64,6 +65,7 @@ class Plan:
         self._cache = cache
         self._pool = pool
         self._workers_count = workers_count
+        self._row_groups = None if row_groups is None else np.unique(np.fromiter(row_groups, np.int64))
         self._stored_schema = _view(stored, schema_fields)
         self.schema = self._stored_schema
         if transform_spec is not None:
@@ -80,8 +82,15 @@ class Plan:
         """Says before anything is read that there are more shards than rows, or row groups."""
         world = 0 if self.order.shard is None else self.order.shard.world
         dataset = stored.dataset
-        if self.order.by_row_groups and world > dataset.num_row_groups:
-            raise _too_many_row_group_shards(world, dataset.num_row_groups)
+        row_groups = dataset.num_row_groups if self._row_groups is None else len(self._row_groups)
+        last = -1 if self._row_groups is None or not len(self._row_groups) else int(self._row_groups[-1])
+        if last >= dataset.num_row_groups:
+            raise InvalidError(
+                f"row group {last} is selected, and {dataset!r} has {dataset.num_row_groups} (build the index again: "
+                "the files have changed since)"
+            )
+        if self.order.by_row_groups and world > row_groups:
+            raise _too_many_row_group_shards(world, row_groups)
         if world > dataset.num_rows:
             raise _too_many_shards(world, dataset.num_rows, dataset.num_row_groups)
 
@@ -125,7 +134,8 @@ class Plan:
             for part in parts:
                 yield from map(self._row._make, part[ROWS])
             return
-        for part in groups(arrived, stored.dataset, order):
+        # What a function of the user's returned may be the user's still.
+        for part in groups(arrived, stored.dataset, order, in_place=self._spec is None):
             if len(part[ROW_ID]):
                 made = self._batches.arrays(part) if self._spec is None else part
                 yield self._row(**{name: made[name] for name in self._row._fields})
@@ -161,14 +171,33 @@ class Plan:
                 given["filter"] = expression
             else:
                 left_out += left_out_by(self._predicate, stored, self.is_batched, given)
-        if self.order.by_row_groups:
-            assert self.order.shard is not None
-            rank, world = self.order.shard.rank, self.order.shard.world
-            others, count = of_other_shards(stored, rank, world)
-            if count < world:
-                raise _too_many_row_group_shards(world, count)
+        if self._row_groups is not None or self.order.by_row_groups:
+            others, count = outside(stored, self._is_kept)
+            self._check_row_groups(stored, count)
             left_out += others
         return {**given, "deny": left_out} if left_out else given
+
+    def _check_row_groups(self, stored: Stored, count: int) -> None:
+        """Refuses numbers of row groups where some have no rows."""
+        if self._row_groups is not None:
+            if count < stored.dataset.num_row_groups:
+                raise InvalidError(
+                    f"{stored.dataset!r} has row groups without rows, and an index numbers none of those (use filters=)"
+                )
+        elif self.order.shard is not None and count < self.order.shard.world:
+            raise _too_many_row_group_shards(self.order.shard.world, count)
+
+    def _is_kept(self, numbers: Numbers) -> Numbers:
+        """Whether rows are read here, by the numbers of their row groups."""
+        kept = np.ones(len(numbers), bool)
+        if self._row_groups is not None:
+            kept = np.isin(numbers, self._row_groups)
+            # Those that are selected are shared out.
+            numbers = np.searchsorted(self._row_groups, numbers)
+        if self.order.by_row_groups:
+            assert self.order.shard is not None
+            kept &= numbers % self.order.shard.world == self.order.shard.rank
+        return kept
 
     def _workers(self, function: Any) -> int | Workers:
         """Where a user's function runs."""

@@ -10,18 +10,12 @@ from .errors import refused
 __all__: list[str] = []
 
 _WINDOW = "use forebay.Loader with samples=forebay.Window(...), which has windows of any fields and gaps"
-_FILTER = "pass filters= to the reader, or filter= to forebay.Loader: the statistics and indexes of Parquet are read"
 _PROGRAM = "use the program forebay"
 
 #: Names by module, and what takes their place.
 NAMES = {
     "weighted_sampling_reader": {"WeightedSamplingReader": "use forebay.Mix, which mixes loaders by weight"},
     "ngram": {"NGram": _WINDOW},
-    "selectors": dict.fromkeys(
-        ("RowGroupSelectorBase", "SingleIndexSelector", "IntersectIndexSelector", "UnionIndexSelector"), _FILTER
-    ),
-    "etl.rowgroup_indexers": dict.fromkeys(("SingleFieldIndexer", "FieldNotNullIndexer"), _FILTER),
-    "etl.rowgroup_indexing": dict.fromkeys(("build_rowgroup_index", "get_row_group_indexes"), _FILTER),
     "etl.petastorm_generate_metadata": {
         "generate_petastorm_metadata": "use forebay.petastorm.etl.dataset_metadata.materialize_dataset",
         "main": _PROGRAM,

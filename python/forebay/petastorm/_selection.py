@@ -12,13 +12,15 @@ from ..filters.expressions import Expression, col
 from ..loader import Loader
 from ._batches import BatchMaker, kinds_of, reading_of
 from ._columns import readings
-from ._groups import ROW_ID, starts
+from ._groups import ROW_ID, Numbered
 from ._rows import ROWS, RowMaker
 from ._stored import AS_STORED, Stored
 from .predicates import PredicateBase, in_lambda, in_negate, in_reduce, in_set
 from .unischema import Unischema
 
 __all__: list[str] = []
+
+Numbers = np.ndarray[Any, Any]
 
 #: Rows that are read at a time to see which of them count.
 _BATCH = 4096
@@ -71,21 +73,15 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
     return left_out
 
 
-def of_other_shards(stored: Stored, rank: int, world: int) -> tuple[list[int], int]:
-    """The numbers of the rows whose row group is another process's, and the number of row groups."""
+def outside(stored: Stored, is_kept: Callable[[Numbers], Numbers]) -> tuple[list[int], int]:
+    """The numbers of the rows whose row group is not kept, by its number, and how many row groups have rows."""
     left_out: list[int] = []
-    seen = -1
-    before = None
+    numbered = Numbered(stored.dataset)
     options: dict[str, Any] = {"columns": _cheapest(stored), "decode": AS_STORED, "batch_size": _BATCH}
     with Loader(stored.dataset, **options, epochs=1, row_id=True) as loader:
         for batch in loader:
-            ids = batch[ROW_ID]
-            of_group = starts(ids, stored.dataset)
-            begins = np.append(before is None or of_group[0] != before, of_group[1:] != of_group[:-1])
-            numbers = seen + np.cumsum(begins)
-            left_out += ids[numbers % world != rank].tolist()
-            seen, before = int(numbers[-1]), of_group[-1]
-    return left_out, seen + 1
+            left_out += batch[ROW_ID][~is_kept(numbered.of(batch[ROW_ID]))].tolist()
+    return left_out, numbered.count
 
 
 def _cheapest(stored: Stored) -> list[str]:

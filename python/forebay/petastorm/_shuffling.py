@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,19 +56,17 @@ class Tensors:
     def __init__(self, capacity: int, batch_size: int) -> None:
         self._least = capacity
         self._batch_size = batch_size
-        self._parts: list[list[torch.Tensor]] = []
+        self._parts: list[_Part] = []
         self._rows = 0
-        # Rows of the first part that were drawn.
-        self._next = 0
         self._is_mixed = False
         self._is_over = False
 
     def add_many(self, columns: Any) -> None:
         """Adds the same number of rows of each column."""
-        added = list(columns)
-        if len(added[0]):
-            self._parts.append(added)
-            self._rows += len(added[0])
+        part = _Part(list(columns), self._batch_size)
+        if part.rows:
+            self._parts.append(part)
+            self._rows += part.rows
             self._is_mixed = False
 
     def finish(self) -> None:
@@ -78,7 +77,7 @@ class Tensors:
         """Whether a batch can be drawn: there are enough rows to mix, or no more come."""
         return self._rows > 0 and (self._is_over or self._rows >= self._least + self._batch_size)
 
-    def retrieve(self) -> list[torch.Tensor]:
+    def retrieve(self) -> Sequence[torch.Tensor]:
         """A batch, whose rows leave the buffer."""
         if self._least and not self._is_mixed:
             self._mix()
@@ -87,21 +86,49 @@ class Tensors:
         pieces = []
         while count:
             part = self._parts[0]
-            taken = min(count, len(part[0]) - self._next)
-            pieces.append([column[self._next : self._next + taken] for column in part])
+            taken = min(count, part.rows)
+            pieces.append(part.take(taken))
             count -= taken
-            self._next += taken
-            if self._next == len(part[0]):
+            if not part.rows:
                 del self._parts[0]
-                self._next = 0
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
     def _mix(self) -> None:
-        first, *others = self._parts
-        columns = _joined([[column[self._next :] for column in first], *others])
+        columns = _joined([part.left() for part in self._parts])
         order = torch.randperm(self._rows, device=columns[0].device)
-        self._parts, self._next, self._is_mixed = [[column[order] for column in columns]], 0, True
+        self._parts = [_Part([column[order] for column in columns], self._batch_size)]
+        self._is_mixed = True
 
 
-def _joined(parts: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+class _Part:
+    """Rows that were added together, and leave from the first on."""
+
+    def __init__(self, columns: list[torch.Tensor], batch_size: int) -> None:
+        self.rows = len(columns[0])
+        """The rows that are left."""
+        self._columns = columns
+        self._batch_size = batch_size
+        self._next = 0
+        # Whole batches, the last one first. To cut all of them at once costs half of one cut after the other.
+        self._batches: list[tuple[torch.Tensor, ...]] = []
+
+    def take(self, count: int) -> Sequence[torch.Tensor]:
+        """The next rows: a batch, or fewer."""
+        piece: Sequence[torch.Tensor]
+        if count == self._batch_size:
+            if not self._batches:
+                self._batches = list(zip(*(column.split(count) for column in self.left()), strict=True))[::-1]
+            piece = self._batches.pop()
+        else:
+            piece = [column[self._next : self._next + count] for column in self._columns]
+        self._next += count
+        self.rows -= count
+        return piece
+
+    def left(self) -> list[torch.Tensor]:
+        """The rows that are left."""
+        return [column[self._next :] for column in self._columns] if self._next else self._columns
+
+
+def _joined(parts: list[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
     return [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]

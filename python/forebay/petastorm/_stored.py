@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 import urllib.parse
 from collections.abc import Mapping
@@ -62,6 +64,23 @@ def located(urls: Any) -> Any:
             raise ValueError("The dataset url list must contain url with the same scheme and netloc.")
         return [_location(url) for url in urls]
     return _location(urls)
+
+
+def url_of(dataset: Any) -> str:
+    """Where a data set of forebay or of pyarrow lies."""
+    if isinstance(dataset, str):
+        return dataset
+    urls = getattr(dataset, "_urls", None)
+    if isinstance(urls, (str, os.PathLike)):
+        urls = os.fspath(urls)
+        return urls if "://" in urls else f"file://{posixpath.abspath(urls)}"
+    files = getattr(dataset, "files", None)
+    if not files:
+        raise TypeError(f"dataset must be a URL or a data set of forebay or pyarrow, got {type(dataset).__name__}")
+    folder = posixpath.commonpath([posixpath.dirname(file) for file in files])
+    while _KEY.fullmatch(posixpath.basename(folder)):
+        folder = posixpath.dirname(folder)
+    return f"file://{posixpath.abspath(folder)}"
 
 
 def written_schema(locations: Any, storage_options: Mapping[str, Any] | None) -> Unischema | None:

@@ -25,7 +25,7 @@ __all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "LoaderB
 _LOG = logging.getLogger("forebay")
 
 #: Types that become larger ones, as torch had no others when they were chosen.
-_PROMOTED = {"uint16": np.int32, "uint32": np.int64, "bool": np.uint8}
+_PROMOTED = {np.dtype(kind): larger for kind, larger in (("u2", np.int32), ("u4", np.int64), ("?", np.uint8))}
 
 
 class LoaderBase:
@@ -297,7 +297,7 @@ def _sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
                     f"Pytorch does not support arrays of string or object classes. Found in field {name}. (leave it "
                     "out with schema_fields=, or remove it with a TransformSpec)"
                 )
-            promoted = _PROMOTED.get(value.dtype.name)
+            promoted = _PROMOTED.get(value.dtype)
             if promoted is not None:
                 row_as_dict[name] = value.astype(promoted)
             elif not value.flags.writeable or any(step < 0 for step in value.strides):

@@ -15,8 +15,9 @@ from ..loader import Loader
 from ._order import Order
 from ._plan import Plan, cache_of
 from ._stored import Stored, opened
-from .errors import refused
+from .etl.rowgroup_indexing import get_row_group_indexes
 from .predicates import PredicateBase
+from .selectors import RowGroupSelectorBase
 from .transform import TransformSpec
 
 __all__ = ["Reader", "make_batch_reader", "make_reader"]
@@ -222,8 +223,8 @@ def make_reader(
     shards : {"rows", "equal", "row_groups"}, default "rows"
         What is shared out: rows, each to one process, so that their numbers differ by one at most; as many rows to
         each, of which some are repeated; or whole row groups, as in Petastorm, whose shares may differ widely.
-    rowgroup_selector : None
-        Refused: pass ``filters`` or ``predicate``.
+    rowgroup_selector : RowGroupSelectorBase, optional
+        Which row groups to read, by the index that lies in the data set. ``filters`` need none.
     pyarrow_serialize, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
 zmq_copy_buffers, filesystem, convert_early_to_numpy
         Taken for scripts that have them. The engine has no queue of results, no serializer and no driver; it opens
@@ -246,7 +247,7 @@ zmq_copy_buffers, filesystem, convert_early_to_numpy
         warnings.warn(
             "make_reader reads data sets of Petastorm, and this one has no schema (use make_batch_reader)", stacklevel=2
         )
-    return _reader(stored, False, {**locals()})
+    return _reader(dataset_url, stored, False, {**locals()})
 
 
 def make_batch_reader(
@@ -291,14 +292,14 @@ def make_batch_reader(
     dataset_url_or_urls : str or list of str
         A URL of a folder, or several of files.
     schema_fields, reader_pool_type, workers_count, seed, shuffle_rows, shuffle_row_groups, \
-shuffle_row_drop_partitions, num_epochs, cur_shard, shard_count, cache_type, cache_location, cache_size_limit, \
-filters, storage_options, shards
+shuffle_row_drop_partitions, rowgroup_selector, num_epochs, cur_shard, shard_count, cache_type, cache_location, \
+cache_size_limit, filters, storage_options, shards
         As for :func:`make_reader`.
     predicate : PredicateBase, optional
         Which rows to read. ``in_lambda`` and a predicate of your own get columns of pandas.
     transform_spec : TransformSpec, optional
         A function from a ``pandas.DataFrame`` to another one.
-    rowgroup_selector, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
+    results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
 zmq_copy_buffers, filesystem, convert_early_to_numpy
         As for :func:`make_reader`.
 
@@ -321,12 +322,10 @@ zmq_copy_buffers, filesystem, convert_early_to_numpy
             "decoded values)",
             stacklevel=2,
         )
-    return _reader(stored, True, {**locals()})
+    return _reader(dataset_url_or_urls, stored, True, {**locals()})
 
 
-def _reader(stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
-    if given["rowgroup_selector"] is not None:
-        raise refused("rowgroup_selector", "pass filters=, which reads the statistics and indexes of Parquet")
+def _reader(urls: Any, stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
     if given["reader_pool_type"] not in _POOLS:
         raise ValueError(f"Unknown reader_pool_type: {given['reader_pool_type']}")
     if given["shard_seed"]:
@@ -357,5 +356,23 @@ def _reader(stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
         cache=cache_of(given["cache_type"], given["cache_location"], given["cache_size_limit"]),
         pool=given["reader_pool_type"],
         workers_count=given["workers_count"],
+        row_groups=_row_groups(urls, given["rowgroup_selector"]),
     )
     return Reader(stored, plan)
+
+
+def _row_groups(urls: Any, selector: Any) -> set[int] | None:
+    """The numbers of the row groups that a selector selects; None without one."""
+    if selector is None:
+        return None
+    if not isinstance(selector, RowGroupSelectorBase):
+        raise ValueError("rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase")
+    if not isinstance(urls, str):
+        if len(urls) != 1:
+            raise ValueError(f"a rowgroup_selector asks the index of one data set, and there are {len(urls)} urls")
+        (urls,) = urls
+    indexes = get_row_group_indexes(urls)
+    unknown = sorted(set(selector.get_index_names()) - set(indexes))
+    if unknown:
+        raise ValueError(f"{urls}: there is no index {', '.join(unknown)} (there are {', '.join(sorted(indexes))})")
+    return set(selector.select_row_groups(indexes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from . import dataset_metadata
+from . import dataset_metadata, rowgroup_indexers, rowgroup_indexing
+from .rowgroup_indexers import RowGroupIndexerBase
 
-__all__ = ["dataset_metadata"]
+__all__ = ["RowGroupIndexerBase", "dataset_metadata", "rowgroup_indexers", "rowgroup_indexing"]

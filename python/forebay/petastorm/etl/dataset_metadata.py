@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from .._files import ROW_GROUPS_KEY, SCHEMA_KEY, file_system, write_metadata
-from .._stored import needed_schema, opened
+from .._stored import needed_schema, opened, url_of
 from ..errors import PetastormMetadataError, PetastormMetadataGenerationError
 from ..unischema import Unischema
 
@@ -33,8 +31,6 @@ _SETTINGS = {
     "parquet.block.size.row.check.min": "3",
     "parquet.row-group.size.row.check.min": "3",
 }
-
-_KEY = re.compile(r"[^=/]+=[^/]*")
 
 
 @contextmanager
@@ -102,7 +98,7 @@ def get_schema(dataset: Any) -> Unischema:
     PetastormMetadataError
         It has none.
     """
-    return needed_schema(_url(dataset), None)
+    return needed_schema(url_of(dataset), None)
 
 
 def get_schema_from_dataset_url(
@@ -123,20 +119,4 @@ def get_schema_from_dataset_url(
 
 def infer_or_load_unischema(dataset: Any) -> Unischema:
     """The schema of a data set, or one that its columns say, if it has none."""
-    return opened(_url(dataset), None).schema
-
-
-def _url(dataset: Any) -> str:
-    """Where a data set lies."""
-    if isinstance(dataset, str):
-        return dataset
-    urls = getattr(dataset, "_urls", None)
-    if isinstance(urls, str):
-        return urls if "://" in urls else f"file://{posixpath.abspath(urls)}"
-    files = getattr(dataset, "files", None)
-    if not files:
-        raise TypeError(f"dataset must be a URL or a data set of forebay or pyarrow, got {type(dataset).__name__}")
-    folder = posixpath.commonpath([posixpath.dirname(file) for file in files])
-    while _KEY.fullmatch(posixpath.basename(folder)):
-        folder = posixpath.dirname(folder)
-    return f"file://{posixpath.abspath(folder)}"
+    return opened(url_of(dataset), None).schema

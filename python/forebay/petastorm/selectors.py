@@ -1,0 +1,65 @@
+"""Which row groups are read, by the index that lies in a data set: the value of ``rowgroup_selector``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["IntersectIndexSelector", "RowGroupSelectorBase", "SingleIndexSelector", "UnionIndexSelector"]
+
+
+class RowGroupSelectorBase(abc.ABC):
+    """The base of selectors. A class of yours implements both methods."""
+
+    @abc.abstractmethod
+    def get_index_names(self) -> Iterable[str]:
+        """The names of the indexes that it asks."""
+
+    @abc.abstractmethod
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        """The numbers of the row groups to read, from the indexes by name."""
+
+
+class SingleIndexSelector(RowGroupSelectorBase):
+    """The row groups in which one of these values occurs, by one index."""
+
+    def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
+        self._index_name = index_name
+        self._values = list(values_list)
+
+    def get_index_names(self) -> list[str]:
+        return [self._index_name]
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        index = index_dict[self._index_name]
+        return {number for value in self._values for number in index.get_row_group_indexes(value)}
+
+
+class _Several(RowGroupSelectorBase):
+    """Selectors that are combined."""
+
+    def __init__(self, single_index_selectors: Iterable[RowGroupSelectorBase]) -> None:
+        self._selectors = list(single_index_selectors)
+        if not self._selectors:
+            raise ValueError(f"{type(self).__name__} needs a selector, and the list is empty")
+
+    def get_index_names(self) -> list[str]:
+        return [name for selector in self._selectors for name in selector.get_index_names()]
+
+    def _selected(self, index_dict: Mapping[str, Any]) -> list[set[int]]:
+        return [set(selector.select_row_groups(index_dict)) for selector in self._selectors]
+
+
+class IntersectIndexSelector(_Several):
+    """The row groups that all of these selectors select."""
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        return set.intersection(*self._selected(index_dict))
+
+
+class UnionIndexSelector(_Several):
+    """The row groups that one of these selectors selects."""
+
+    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
+        return set.union(*self._selected(index_dict))
