@@ -7,3 +7,4 @@ mod mix;
 mod rewind;
 mod samples;
 mod spec;
+mod staying;
