@@ -18,6 +18,8 @@ from .options.other_loaders import explained
 from .options.workers import Workers
 from .reports.reports import MixPlan
 from .rows.row_id import SourcePlace
+from .rows.skip_steps import steps
+from .samples.pack import Bucket
 from .sharding.shard import Shard
 from .spec import checked
 
@@ -31,6 +33,7 @@ _OF_THE_MIX = (
     "batch_size",
     "global_batch_size",
     "drop_last",
+    "skip_steps",
     "epochs",
     "shard",
     "memory",
@@ -83,9 +86,10 @@ class Mix(Loader):
         sources share the steps from then on, and an epoch delivers each row of each source once.
     source : bool, default False
         Deliver a column ``source`` of int64: the number of each row's source, from 0.
-    batch_size, global_batch_size, drop_last, epochs, shard, threads, trace
+    batch_size, global_batch_size, drop_last, skip_steps, epochs, shard, threads, trace
         The options of :class:`Loader`, for all sources together. A step with the last rows of a source is
-        shorter; ``drop_last`` leaves it out.
+        shorter; ``drop_last`` leaves it out. Where sources have ``samples=``, batches and weights count windows, packs
+        or buckets; a mix of buckets alone has one bucket for each rank in a step by default.
     memory : int or str, optional
         Budget in bytes for all sources together. Each source gets the memory that its window needs, and its
         share of the rest. Default: the default of :class:`Loader`.
@@ -135,6 +139,7 @@ class Mix(Loader):
         global_batch_size: int | None = None,
         epochs: int | None = None,
         drop_last: bool = False,
+        skip_steps: Iterable[tuple[int, int]] | None = None,
         memory: str | int | None = None,
         transform: Transform | None = None,
         transform_rows: RowTransform | None = None,
@@ -156,6 +161,7 @@ class Mix(Loader):
             "global_batch_size": global_batch_size,
             "epochs": epochs,
             "drop_last": drop_last,
+            "skip_steps": None if skip_steps is None else steps(skip_steps),
             "memory": memory,
             "transform": transform,
             "transform_rows": transform_rows,
@@ -181,13 +187,16 @@ class Mix(Loader):
                 raise InvalidError(f"{name} must be True or False, got {own[name]!r}")
         # The options that a mix has in common with a loader are checked as a loader's.
         common = {name: own[name] for name in _OF_THE_MIX}
-        options, _ = checked({**_DEFAULTS, **common})
+        # A bucket is a batch: by default each rank gets one in a step, as from a loader.
+        samples = [of_source["samples"] for of_source, _ in own["sources"]]
+        buckets = samples[0] if samples and all(isinstance(kind, Bucket) for kind in samples) else None
+        options, _ = checked({**_DEFAULTS, **common, "samples": buckets})
         options = {name: options[name] for name in _OF_THE_MIX if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
         options |= {name: own[name] for name in ("stop", "repeat", "source", "random_shares")}
         self._settle()
         sources = [
-            (dataset._native, *checked(of_source), weight)
+            (dataset._native, *_checked_source(of_source), weight)
             for dataset, (of_source, weight) in zip(datasets, own["sources"], strict=True)
         ]
         self._start(datasets, sources, options)
@@ -290,6 +299,12 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
     urls = source if isinstance(source, (str, os.PathLike, Dataset)) else locations(source)
     arguments = {**_DEFAULTS, "urls": urls}
     return arguments, opened_for(arguments, None), _weight(weight, f"the weight of source {number}")
+
+
+def _checked_source(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The options of a source, without the size of batches, and its filter."""
+    spec, filter = checked(arguments)
+    return {name: value for name, value in spec.items() if name != "batch_size"}, filter
 
 
 def _weight(weight: Any, name: str) -> float:

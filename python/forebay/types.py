@@ -237,6 +237,8 @@ class MixStateDict(_MixStateDict, total=False):
     same."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
+    skipped: list[list[int]]
+    """The ranges of steps that are passed over. The key is absent if there are none."""
 
 
 class ShuffleDict(TypedDict):
@@ -367,7 +369,8 @@ class SourcePlanDict(TypedDict):
     passes: int
     """Number of passes over the source that the epoch begins."""
     unread: int
-    """Number of rows in the last pass over the source that are not read."""
+    """Number of rows in the passes over the source that are not read: those left at the end of the last one, and those
+    of steps that are passed over."""
 
 
 class MixPlanDict(TypedDict):

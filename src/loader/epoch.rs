@@ -153,8 +153,8 @@ impl Epoch {
         (self.number, self.generation) = (at.epoch, generation);
         let (run, split) = mixture.run();
         let plan = mixture.planned(&run, at.epoch)?;
-        let step = plan.step_of(at.row);
-        self.owed = plan.course.steps() - step;
+        let step = plan.not_skipped(plan.step_of(at.row));
+        self.owed = plan.steps_left(step);
         let watch = Watch::new(&sources.first().monitor);
         watch.assembled();
         watch.begins();
@@ -317,8 +317,13 @@ impl Course {
         let number = self.epoch.number;
         let early = || Error::new(ErrorKind::Internal, format!("epoch {number} of the mix ended early"));
         if self.awaited.is_empty() {
+            let (number, plan) = (self.steps.step(), &self.epoch.plan);
+            let next = plan.not_skipped(number);
+            if next > number {
+                self.steps = plan.course.steps_from(next);
+            }
             let step = self.steps.next().ok_or_else(early)?;
-            self.row += step.rows.iter().sum::<u64>();
+            self.row = step.before.iter().chain(&step.rows).sum();
             for source in 0..feeds.len() {
                 let shares = self.epoch.plan.share(&step, source, &self.epoch.split);
                 self.awaited.extend(shares.into_iter().map(|(pass, _)| (source, pass)));

@@ -269,10 +269,11 @@ impl Loader {
         let (run, split) = mixture.run();
         let split = MixSplit { lanes, ..split };
         let rule = CourseRule { unit: split.unit(), ..run.rule.clone() };
-        let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
-        let mut run = Run { rule, origin };
         let is_same = position.split.global_batch_size == split.global_batch
             && position.split.drop_last == mixture.spec.drop_last;
+        let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
+        let skipped = mixture.skipped(saved, (run.skipped.clone(), is_same))?;
+        let mut run = Run { rule, origin, skipped };
         let rows = position.sources.iter().map(|source| source.rows);
         if !is_same {
             run.origin = Origin {
@@ -294,7 +295,7 @@ impl Loader {
         for (source, order) in self.sources.all().iter().zip(orders) {
             source.restored(order);
         }
-        let is_over = step == plan.course.steps();
+        let is_over = plan.steps_left(step) == 0;
         mixture.replace(run, lanes, (position.epoch, plan));
         self.set(position, is_over);
         Ok(())

@@ -12,10 +12,10 @@ mod masks;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::spec::LoaderSpec;
-use crate::shard::{MixSplit, MixedEpoch, Origin, Run, SavedMix, Shard, Steps, Weights};
+use crate::shard::{MixSplit, MixedEpoch, Origin, Run, SavedMix, Shard, SkippedSteps, Steps, Weights};
 pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
@@ -140,7 +140,37 @@ impl Mixture {
         let (run, _) = self.run();
         let Ok(plan) = self.planned(&run, number) else { return 0 };
         let before: u64 = plan.taken.iter().sum();
-        plan.course.steps() + before.div_ceil(run.rule.global_batch)
+        plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
+    }
+
+    /// The steps that a run passes over from a saved position on: those of the position, unless the loader
+    /// has its own; `here` has these, and whether the batches are those of the position.
+    ///
+    /// # Errors
+    /// The position passes over later steps that the loader does not, or that have other rows here.
+    pub(super) fn skipped(
+        &self,
+        saved: &SavedMix,
+        here: (Arc<[SkippedSteps]>, bool),
+    ) -> Result<Arc<[SkippedSteps]>> {
+        let (here, is_same) = here;
+        let is_open = self.spec.skip_steps.is_empty();
+        let missing = saved.skipped.iter().filter(|steps| steps.to > saved.step);
+        let missing = missing.into_iter().find(|steps| !is_same || !(is_open || here.contains(steps)));
+        let Some(SkippedSteps { from, to }) = missing else {
+            return Ok(if is_open { saved.skipped.clone().into() } else { here });
+        };
+        let (cause, hint) = match is_same {
+            true => (
+                format!("the state passes over steps {from} to {to}, this mix does not"),
+                "leave out `skip_steps` to use that of the state, or give all of its ranges".to_owned(),
+            ),
+            false => (
+                format!("the state passes over steps {from} to {to}, which have other rows in this mix"),
+                format!("keep `global_batch_size` and `drop_last` of the state until step {to}"),
+            ),
+        };
+        Err(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
     /// How far an epoch that has given `row` rows got.
@@ -164,6 +194,7 @@ impl Mixture {
             repeat: run.rule.repeat,
             schedule: run.rule.schedule.iter().map(parts).collect(),
             random_shares: run.rule.random_shares,
+            skipped: run.skipped.to_vec(),
             origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone()),
         };
         Reached { passes, rows, state }

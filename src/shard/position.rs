@@ -11,7 +11,7 @@ use super::files::SavedFiles;
 use super::kept_text::kept_text;
 use super::mix::Origin;
 use super::order_spec::OrderSpec;
-use super::skips::SkippedRows;
+use super::skips::{SkippedRows, SkippedSteps};
 use super::spec::Shuffle;
 use super::split::Split;
 
@@ -121,6 +121,8 @@ pub(crate) struct SavedMix {
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
     /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
+    /// The steps that are passed over.
+    pub(crate) skipped: Vec<SkippedSteps>,
     /// The step since which the batches have been the same, if that is not the first one.
     pub(crate) origin: Option<Origin>,
 }
@@ -195,6 +197,8 @@ struct OfMix {
     schedule: Vec<(u64, Vec<u64>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     random_shares: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<SkippedSteps>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
     split: SavedSplit,
@@ -202,7 +206,7 @@ struct OfMix {
 
 impl From<Position> for Written {
     fn from(Position { version, epoch, row, sources, split, mix }: Position) -> Self {
-        if let Some(SavedMix { step, stop, repeat, schedule, random_shares, origin }) = mix {
+        if let Some(SavedMix { step, stop, repeat, schedule, random_shares, skipped, origin }) = mix {
             return Written::Mix(OfMix {
                 mix: version,
                 epoch,
@@ -213,6 +217,7 @@ impl From<Position> for Written {
                 repeat,
                 schedule,
                 random_shares,
+                skipped,
                 origin,
                 split,
             });
@@ -264,10 +269,11 @@ impl TryFrom<Map<String, Value>> for Position {
             };
             return Ok(Position { version, epoch, row, sources: vec![source], split, mix: None });
         }
-        let OfMix { mix, epoch, row, step, sources, stop, repeat, schedule, random_shares, origin, split } =
-            serde_json::from_value(fields.into()).map_err(error)?;
-        let of_mix = SavedMix { step, stop, repeat, schedule, random_shares, origin };
-        Ok(Position { version: mix, epoch, row, sources, split, mix: Some(of_mix) })
+        let of_mix: OfMix = serde_json::from_value(fields.into()).map_err(error)?;
+        let OfMix { mix: version, epoch, row, sources, split, .. } = of_mix;
+        let OfMix { step, stop, repeat, schedule, random_shares, skipped, origin, .. } = of_mix;
+        let of_mix = SavedMix { step, stop, repeat, schedule, random_shares, skipped, origin };
+        Ok(Position { version, epoch, row, sources, split, mix: Some(of_mix) })
     }
 }
 

@@ -81,7 +81,11 @@ fn cases() -> impl Strategy<Value = Case> {
             let stop = if last { Stop::Last } else { Stop::First };
             let rule =
                 CourseRule { rows, global_batch, unit, stop, repeat, drop_last, schedule, random_shares };
-            Case { run: Run { rule, origin: Origin::of_sources(sources) }, lanes, world }
+            Case {
+                run: Run { rule, origin: Origin::of_sources(sources), skipped: Arc::default() },
+                lanes,
+                world,
+            }
         },
     )
 }
@@ -168,6 +172,40 @@ proptest! {
                     let skipped = skipped.filter(|(of, _)| *of == pass).count();
                     prop_assert_eq!(&later[..], &shares[skipped..]);
                 }
+            }
+        }
+    }
+
+    /// Steps that are passed over are taken out of the passes over a source, wherever these are entered. All
+    /// others stay.
+    #[test]
+    fn passed_steps_are_left_out_and_no_others(case in cases(), from in 0u64..40, many in 1u64..9, at in 0u64..40) {
+        let Ok(whole) = case.run.epoch(0) else { return Ok(()) };
+        let steps = whole.course.steps();
+        let (from, to) = (from % steps, from % steps + many);
+        let run = Run { skipped: [SkippedSteps { from, to }].into(), ..case.run.clone() };
+        let Ok(epoch) = run.epoch(0) else {
+            prop_assert!(from == 0 && to >= steps);
+            return Ok(());
+        };
+        let is_left = |step: &u64| !(from..to).contains(step);
+        let at = epoch.not_skipped(at % (steps + 1));
+        prop_assert!(at == steps || is_left(&at));
+        let left: Vec<MixedStep> =
+            (at..).zip(whole.course.steps_from(at)).filter(|(step, _)| is_left(step)).map(|(_, step)| step).collect();
+        prop_assert_eq!(epoch.steps_left(at), left.len() as u64);
+        let passed: u64 = (from..to.min(steps)).zip(whole.course.steps_from(from)).map(|(_, step)| step.rows.iter().sum::<u64>()).sum();
+        prop_assert_eq!(epoch.rows_skipped().iter().sum::<u64>(), passed);
+        let split = case.split(0, case.world);
+        for source in 0..case.run.rule.rows.len() {
+            let portion = Portion { epoch: Arc::new(epoch.clone()), source, split };
+            let (size, before) = (epoch.sizes[source], epoch.taken_before(at)[source]);
+            for pass in before / size..epoch.passes_of(source) {
+                let start = if pass == before / size { before % size } else { 0 };
+                let shares: Vec<Share> = portion.shares(epoch.passes[source] + pass, start).collect();
+                let expected = left.iter().flat_map(|step| epoch.share(step, source, &split));
+                let expected: Vec<Share> = expected.filter(|(of, _)| *of == pass).map(|(_, share)| share).collect();
+                prop_assert_eq!(shares, expected);
             }
         }
     }
