@@ -237,6 +237,11 @@ class MixStateDict(_MixStateDict, total=False):
     same."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
+    set_from: int
+    """The step from which the weights were set during the run: those of ``schedule`` from there on. The key is absent
+    if they were not."""
+    max_passes: list[int | None]
+    """The most passes over each source in an epoch. The key is absent if there is no limit."""
     skipped: list[list[int]]
     """The ranges of steps that are passed over. The key is absent if there are none."""
 

@@ -611,3 +611,56 @@ def test_packs_of_two_lengths_are_refused(tmp_path: Path) -> None:
     folder = lists_of(tmp_path / "web", 200, 1)
     with pytest.raises(fb.InvalidError, match=r"source 0 has packs of 16 values, source 1 of 32 \(give all packs"):
         fb.Mix([(packs_of(folder), 1), (packs_of(folder, 32), 1)])
+
+
+def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, Path]) -> None:
+    def counts(batches: Iterable[Any]) -> list[int]:
+        return [batch["source"].tolist().count(1) for batch in batches]
+
+    with mixed(folders, (0.9, 0.1), stop="last") as mix:
+        under_way = iter(mix)
+        assert counts(next(under_way) for _ in range(3)) == [1, 1, 1]
+        mix.set_weights([0.4, 0.6])
+        assert mix.weights == pytest.approx([0.4, 0.6])
+        assert counts(next(under_way) for _ in range(2)) == [6, 6]
+        state = json.loads(json.dumps(mix.state_dict()))
+        assert state["set_from"] == 3
+        rest = [sorted(rows(batch)) for batch in under_way]
+        with pytest.raises(fb.InvalidError, match="weights must be a list of weights, got 3"):
+            mix.set_weights(3)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match="1 weights were given"):
+            mix.set_weights([1])
+    with mixed(folders, (0.9, 0.1), stop="last") as again:
+        again.load_state_dict(state)
+        assert [sorted(rows(batch)) for batch in again] == rest
+    with mixed(folders, (0.8, 0.2), stop="last") as other, pytest.raises(fb.StateMismatchError, match="the weights"):
+        other.load_state_dict(state)
+
+
+def test_weights_of_batches_that_were_made_ahead_are_not_set(folders: tuple[Path, Path]) -> None:
+    ahead = []
+
+    def transform(batch: Any) -> Any:
+        ahead.append(batch["source"].tolist().count(1))
+        return batch
+
+    with mixed(folders, (0.9, 0.1), stop="last", transform=transform) as mix:
+        under_way = iter(mix)
+        next(under_way)
+        mix.set_weights([0.4, 0.6], step=60)
+        got = [batch["source"].tolist().count(1) for batch in under_way]
+    assert got[:59] == [1] * 59
+    assert set(got[59:69]) == {6}
+
+
+def test_a_source_has_at_most_its_passes(folders: tuple[Path, Path]) -> None:
+    def given(passes: Any) -> list[int]:
+        with mixed(folders, (0.5, 0.5), stop="last", max_passes=passes) as mix:
+            assert pickle.loads(pickle.dumps(mix)).plan().to_dict() == mix.plan().to_dict()
+            assert mix.spec["max_passes"] == ([passes] * 2 if isinstance(passes, int) else passes or [])
+            return [source["rows"] for source in mix.plan().to_dict()["sources"]]
+
+    assert given(None) == [1_000, 1_000]
+    assert given(2) == given([None, 2]) == [1_000, 600]
+    with pytest.raises(fb.InvalidError, match="max_passes must be"):
+        given("2")

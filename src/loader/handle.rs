@@ -231,8 +231,7 @@ impl Loader {
     /// do not fit the memory.
     pub fn restore(&self, position: &Position) -> Result<()> {
         self.sources.check_usable()?;
-        let at = self.sources.progress.get();
-        let here = self.sources.mixture.as_ref().map(|mixture| mixture.reached(at.epoch, at.row).state);
+        let here = self.sources.mixture.as_ref().map(|mixture| mixture.asked());
         position.check(self.sources.all().len(), here.as_ref())?;
         match (&self.sources.mixture, &position.mix) {
             (Some(mixture), Some(saved)) => self.restore_mix(mixture, position, saved),
@@ -268,12 +267,13 @@ impl Loader {
         }
         let (run, split) = mixture.run();
         let split = MixSplit { lanes, ..split };
-        let rule = CourseRule { unit: split.unit(), ..run.rule.clone() };
+        let schedule = mixture.schedule(saved)?;
+        let rule = CourseRule { unit: split.unit(), schedule, ..run.rule.clone() };
         let is_same = position.split.global_batch_size == split.global_batch
             && position.split.drop_last == mixture.spec.drop_last;
         let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
         let skipped = mixture.skipped(saved, (run.skipped.clone(), is_same))?;
-        let mut run = Run { rule, origin, skipped };
+        let mut run = Run { rule, origin, skipped, set_from: saved.set_from };
         let rows = position.sources.iter().map(|source| source.rows);
         if !is_same {
             run.origin = Origin {
@@ -297,6 +297,7 @@ impl Loader {
         }
         let is_over = plan.steps_left(step) == 0;
         mixture.replace(run, lanes, (position.epoch, plan));
+        mixture.begins_until(0);
         self.set(position, is_over);
         Ok(())
     }
@@ -312,6 +313,26 @@ impl Loader {
                 skipped: if skipped.iter().any(|rows| *rows > 0) { skipped.into() } else { Arc::default() },
             },
         });
+    }
+
+    /// Sets the weights of a mix during the run: from step `from` of the run on, counted through all epochs,
+    /// or from the next step. They hold until they are set again, in place of those of the schedule. The
+    /// epoch under way goes on with them; its row groups are read again, since other rows are needed. Every
+    /// rank must set the same weights at the same step.
+    ///
+    /// A position keeps the weights, so a loader that is built as this one was goes on with them.
+    ///
+    /// # Errors
+    /// This is no mix; a weight cannot work; batches of the step were taken already, by a consumer that takes
+    /// them ahead; or with these weights the epoch would have no end.
+    pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
+        self.sources.check_usable()?;
+        let Some(mixture) = &self.sources.mixture else {
+            return Err(Error::invalid("weights were set, with a single data set")
+                .hint("mix several with `Loader::mix`"));
+        };
+        let at = self.sources.progress.get();
+        mixture.set_weights(weights, from, (at.epoch, at.row))
     }
 
     /// A warning that has not been returned yet: that the disk of the cache or of the trace failed, that

@@ -118,6 +118,10 @@ pub struct LoaderSpec {
     /// Whether a source of a mix that ends before the epoch begins again. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub repeat: bool,
+    /// In a mix that ends with its last source, the most passes over each source in an epoch, `None` for no
+    /// limit. Default: no limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub max_passes: Vec<Option<u64>>,
     /// Whether batches of a mix have a column `source` with the number of the source of each row. Default:
     /// false.
     #[serde(skip_serializing_if = "is_false")]
@@ -293,6 +297,7 @@ impl Default for LoaderSpec {
             random_shares: None,
             stop: Stop::default(),
             repeat: true,
+            max_passes: Vec::new(),
             source: false,
         }
     }

@@ -59,6 +59,8 @@ pub(crate) struct Run {
     pub(crate) origin: Origin,
     /// The steps that are passed over: rows of them are counted, but no rank gets them.
     pub(crate) skipped: Arc<[SkippedSteps]>,
+    /// The step from which the weights were set during the run, if they were.
+    pub(crate) set_from: Option<u64>,
 }
 
 impl Origin {
@@ -336,10 +338,10 @@ pub(crate) struct Portion {
 impl PartialEq for Portion {
     fn eq(&self, other: &Self) -> bool {
         let key = |one: &Self| (one.epoch.first_step, one.epoch.passes[one.source], one.source, one.split);
-        // Within one run, epochs that begin at the same step are the same.
         key(self) == key(other)
             && self.epoch.taken == other.epoch.taken
-            && self.epoch.course.rows() == other.epoch.course.rows()
+            && (Arc::ptr_eq(&self.epoch.course, &other.epoch.course)
+                || self.epoch.course == other.epoch.course)
             && self.epoch.skipped == other.epoch.skipped
     }
 }

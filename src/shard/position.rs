@@ -121,6 +121,10 @@ pub(crate) struct SavedMix {
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
     /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
+    /// The step from which the weights were set during the run: those of the schedule from there on.
+    pub(crate) set_from: Option<u64>,
+    /// The most passes over each source in an epoch; empty if there is no limit.
+    pub(crate) max_passes: Vec<Option<u64>>,
     /// The steps that are passed over.
     pub(crate) skipped: Vec<SkippedSteps>,
     /// The step since which the batches have been the same, if that is not the first one.
@@ -197,6 +201,10 @@ struct OfMix {
     schedule: Vec<(u64, Vec<u64>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     random_shares: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set_from: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    max_passes: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedSteps>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +214,9 @@ struct OfMix {
 
 impl From<Position> for Written {
     fn from(Position { version, epoch, row, sources, split, mix }: Position) -> Self {
-        if let Some(SavedMix { step, stop, repeat, schedule, random_shares, skipped, origin }) = mix {
+        if let Some(of_mix) = mix {
+            let SavedMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, .. } = of_mix;
+            let SavedMix { skipped, origin, .. } = of_mix;
             return Written::Mix(OfMix {
                 mix: version,
                 epoch,
@@ -217,6 +227,8 @@ impl From<Position> for Written {
                 repeat,
                 schedule,
                 random_shares,
+                set_from,
+                max_passes,
                 skipped,
                 origin,
                 split,
@@ -271,8 +283,10 @@ impl TryFrom<Map<String, Value>> for Position {
         }
         let of_mix: OfMix = serde_json::from_value(fields.into()).map_err(error)?;
         let OfMix { mix: version, epoch, row, sources, split, .. } = of_mix;
-        let OfMix { step, stop, repeat, schedule, random_shares, skipped, origin, .. } = of_mix;
-        let of_mix = SavedMix { step, stop, repeat, schedule, random_shares, skipped, origin };
+        let OfMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, .. } = of_mix;
+        let OfMix { skipped, origin, .. } = of_mix;
+        let of_mix =
+            SavedMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, skipped, origin };
         Ok(Position { version, epoch, row, sources, split, mix: Some(of_mix) })
     }
 }
@@ -417,8 +431,17 @@ impl Position {
             let (saved, here) = (or_none(&saved.random_shares), or_none(&here.random_shares));
             return differs("random_shares", "mix", &saved, &here);
         }
+        if saved.max_passes != here.max_passes {
+            let words = |passes: &[Option<u64>]| match passes {
+                [] => "none".to_owned(),
+                passes => format!("[{}]", passes.iter().map(or_none).collect::<Vec<_>>().join(", ")),
+            };
+            return differs("max_passes", "mix", &words(&saved.max_passes), &words(&here.max_passes));
+        }
+        // Weights that were set during the run take the place of those that were given.
+        let given_until = saved.set_from.unwrap_or(u64::MAX).min(saved.step);
         let until = |mix: &SavedMix| -> Vec<(u64, Vec<u64>)> {
-            mix.schedule.iter().filter(|(from, _)| *from < saved.step).cloned().collect()
+            mix.schedule.iter().filter(|(from, _)| *from < given_until).cloned().collect()
         };
         let (weights, here) = (until(saved), until(here));
         if weights != here {

@@ -227,13 +227,27 @@ impl Topology {
     fn tail(&self, world: u32, from: &Position, skip: Option<(u64, u64)>) -> Vec<Vec<OfSource>> {
         let ranks: Vec<Loader> = (0..world).map(|rank| self.mix(rank, world, skip)).collect();
         ranks.iter().for_each(|rank| rank.restore(from).unwrap());
+        self.rest(&ranks, ranks[0].position().epoch, &[]).into_iter().map(|(step, _)| step).collect()
+    }
+
+    /// The steps of ranks that are in `epoch` until the end of epoch 1, each with the position after it; all
+    /// set weights after these numbers of steps.
+    fn rest(
+        &self,
+        ranks: &[Loader],
+        epoch: u64,
+        set: &[(usize, Vec<f64>)],
+    ) -> Vec<(Vec<OfSource>, Position)> {
         let mut steps = Vec::new();
-        for epoch in from.epoch..2 {
+        for epoch in epoch..2 {
             let mut epochs: Vec<_> = ranks.iter().map(|rank| rank.epoch(epoch)).collect();
-            let owed = epochs[0].remaining();
-            for _ in 0..owed {
-                let batches: Vec<_> = epochs.iter_mut().map(|rank| rank.next().unwrap().unwrap()).collect();
-                steps.push(self.step(&batches));
+            while let Some(first) = epochs[0].next() {
+                let mut batches = vec![first.unwrap()];
+                batches.extend(epochs[1..].iter_mut().map(|rank| rank.next().unwrap().unwrap()));
+                steps.push((self.step(&batches), ranks[0].position()));
+                for (_, weights) in set.iter().filter(|(after, _)| *after == steps.len()) {
+                    ranks.iter().for_each(|rank| rank.set_weights(weights, None).unwrap());
+                }
             }
             assert!(epochs.iter_mut().all(|rank| rank.next().is_none()), "all ranks have the same steps");
         }
@@ -325,6 +339,154 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
         assert_eq!(said, read, "topology {number}");
     }
     assert!(checked > 500 && kinds.len() == 4, "only {checked} steps of {kinds:?}");
+}
+
+#[test]
+fn weights_that_are_set_hold_from_the_next_step_on_and_are_part_of_the_position() {
+    let mut draw = Draw(46);
+    for number in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let here = Topology::draw(&mut draw, folder.path());
+        let mut weights = || here.sources.iter().map(|_| 1.0 + draw.below(9) as f64).collect::<Vec<_>>();
+        let set = [(2, weights()), (5, weights())];
+        let alone = here.mix(0, 1, None);
+        let planned = alone.plan(0).unwrap().steps;
+        if planned < 8 {
+            continue;
+        }
+        let steps = here.rest(std::slice::from_ref(&alone), 0, &set);
+        let plain = here.rest(&[here.mix(0, 1, None)], 0, &[]);
+        let held = |from: &[(Vec<OfSource>, Position)]| {
+            from.iter().map(|(step, _)| step.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(held(&steps[..2]), held(&plain[..2]), "topology {number}: before they were set");
+        // Each source gives its own samples, one after the other.
+        let mut models: Vec<Model<'_>> = here.sources.iter().map(Model::new).collect();
+        let mut epoch = 0;
+        for (at, (step, position)) in steps.iter().enumerate() {
+            for (source, model) in models.iter_mut().enumerate() {
+                model.expect(&step[source], &format!("topology {number}, step {at}"));
+            }
+            if position.epoch > epoch {
+                epoch = position.epoch;
+                (0..)
+                    .zip(&mut models)
+                    .for_each(|(at, model)| model.end_epoch(position.sources[at].first_pass));
+            }
+        }
+        // Other ranks take the same steps when they set the weights too, and from a position without that.
+        let world = 1 + draw.below(4) as u32;
+        let ranks = |world: u32| (0..world).map(|rank| here.mix(rank, world, None)).collect::<Vec<_>>();
+        let same = |got: Vec<Vec<OfSource>>, expected: &[(Vec<OfSource>, Position)], what: &str| {
+            assert_eq!(got.len(), expected.len(), "topology {number}, {what}");
+            for (got, (expected, _)) in got.iter().zip(expected) {
+                // A step of few samples may have some of them twice.
+                if expected.iter().map(Vec::len).sum::<usize>() > 40 {
+                    assert_eq!(got, expected, "topology {number}, {what}");
+                }
+            }
+        };
+        same(held(&here.rest(&ranks(world), 0, &set)), &steps, "on other ranks");
+        for at in [2, 3, 7, steps.len() - 2] {
+            let saved: Position =
+                serde_json::from_str(&serde_json::to_string(&steps[at].1).unwrap()).unwrap();
+            if saved.epoch > 1 {
+                continue;
+            }
+            let again = if at < 4 { vec![(4 - at, set[1].1.clone())] } else { Vec::new() };
+            let resumed = ranks(world);
+            resumed.iter().for_each(|rank| rank.restore(&saved).unwrap());
+            let there = resumed[0].position();
+            assert_eq!((there.step(), &there.sources), (saved.step(), &saved.sources));
+            same(
+                held(&here.rest(&resumed, saved.epoch, &again)),
+                &steps[at + 1..],
+                &format!("resumed at {at}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn weights_that_cannot_be_set_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[200], 50);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let source = || (dataset.loader().columns(["n"]), 1.0);
+    let mix = Loader::mix([source(), source()]).unwrap().batch_size(10).stop(Stop::Last).build().unwrap();
+    let mut epoch = mix.epoch(0);
+    (0..3).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let before = mix.position();
+    for (weights, from, said) in [
+        (vec![1.0], None, "1 weights were given (there are 2 sources)"),
+        (vec![1.0, -1.0], None, "the weight of source 1 is -1"),
+        (vec![0.0, 0.0], None, "all weights are 0"),
+        (vec![1.0, 1.0], Some(2), "weights are set from step 2, and the run is at step 3"),
+    ] {
+        let error = mix.set_weights(&weights, from).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{error}");
+        assert_eq!(mix.position(), before);
+    }
+    // Batches that were taken ahead have the weights that held.
+    let taken = epoch.next_step(std::time::Duration::from_secs(60));
+    assert!(matches!(taken, forebay::Wait::Step(Ok(_))));
+    let error = mix.set_weights(&[3.0, 1.0], None).unwrap_err().to_string();
+    assert!(
+        error.starts_with("weights are set from step 3, and batches were made ahead up to step 4"),
+        "{error}"
+    );
+    mix.set_weights(&[3.0, 1.0], Some(6)).unwrap();
+    let steps = mix.len();
+    assert_eq!(epoch.count() as u64, steps - 4);
+    let error = dataset.loader().build().unwrap().set_weights(&[1.0], None).unwrap_err().to_string();
+    assert!(error.starts_with("weights were set, with a single data set"), "{error}");
+}
+
+#[test]
+fn a_source_has_at_most_its_passes_and_one_without_weight_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = [400, 60, 50];
+    let sources: Vec<Dataset> = (0..)
+        .zip(sizes)
+        .map(|(at, rows)| {
+            let folder = folder.path().join(format!("{at}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            write(&mut Draw(at), &folder, &[rows], 50);
+            Dataset::open(&folder).unwrap()
+        })
+        .collect();
+    let mix = || {
+        let sources = sources.iter().map(|source| (source.loader().columns(["n"]), 1.0));
+        Loader::mix(sources).unwrap().batch_size(9).stop(Stop::Last)
+    };
+    let rows = |loader: &Loader| {
+        let plan = loader.plan(0).unwrap();
+        plan.sources.iter().map(|source| source.rows).collect::<Vec<_>>()
+    };
+    let unlimited = rows(&mix().build().unwrap());
+    assert_eq!(unlimited, [400, 400, 400]);
+    let limited = mix().max_passes([None, Some(2), Some(3)]).build().unwrap();
+    assert_eq!(rows(&limited), [400, 120, 150]);
+    assert_eq!(limited.epoch(0).map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>(), 670);
+    let error = mix().build().unwrap().restore(&limited.position()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the state was saved with max_passes [none, 2, 3], this mix has none"),
+        "{error}"
+    );
+    let ended = mix().weights_from(10, [1.0, 0.0, 1.0]).build().unwrap();
+    assert_eq!(rows(&ended), [400, 30, 400]);
+    for (builder, said) in [
+        (mix().max_passes([Some(1)]), "max_passes has 1 numbers, for 3 sources"),
+        (mix().max_passes([None, Some(0), None]), "max_passes of source 1 is 0"),
+        (
+            mix().repeat(false).max_passes([None, Some(2), None]),
+            "`max_passes` was given, but no source begins again",
+        ),
+        (mix().stop(Stop::First).max_passes([None; 3]), "`max_passes` was given, but no source begins again"),
+    ] {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.starts_with(said), "{error}");
+    }
 }
 
 #[test]

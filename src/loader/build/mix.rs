@@ -119,6 +119,7 @@ impl LoaderBuilder {
         let mut spec = self.spec.clone();
         check_run(&spec)?;
         self.check_of_all()?;
+        check_passes(&spec, self.mixed.len())?;
         let first: Vec<f64> = self.mixed.iter().map(|(_, weight)| *weight).collect();
         let schedule = weights(&first, &spec.schedule)?;
         let threads = *spec.threads.get_or_insert_with(processors);
@@ -133,12 +134,14 @@ impl LoaderBuilder {
             unit: split.unit(),
             stop: spec.stop,
             repeat: spec.repeat,
+            max_passes: spec.max_passes.clone(),
             drop_last: spec.drop_last,
             schedule,
             random_shares: spec.random_shares,
         };
         let skipped = SkippedSteps::joined(&spec.skip_steps)?;
-        let run = Run { rule, origin: Origin::of_sources(checked.len()), skipped: skipped.into() };
+        let run =
+            Run { rule, origin: Origin::of_sources(checked.len()), skipped: skipped.into(), set_from: None };
         run.check_skipped()?;
         let first = Arc::new(run.epoch(0)?);
         check_packs(&checked)?;
@@ -257,6 +260,26 @@ fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     Ok(())
 }
 
+/// Refuses numbers of passes that cannot work.
+fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
+    if spec.max_passes.is_empty() {
+        return Ok(());
+    }
+    if spec.stop == Stop::First || !spec.repeat {
+        let cause = "`max_passes` was given, but no source begins again";
+        return Err(Error::invalid(cause).hint("stop at the last source to end and repeat, or leave it out"));
+    }
+    if spec.max_passes.len() != sources {
+        let cause = format!("max_passes has {} numbers, for {sources} sources", spec.max_passes.len());
+        return Err(Error::invalid(cause).hint("give one for each source, or none where there is no limit"));
+    }
+    match spec.max_passes.iter().position(|passes| *passes == Some(0)) {
+        Some(source) => Err(Error::invalid(format!("max_passes of source {source} is 0"))
+            .hint("leave the source out of the mix, or give it a weight of 0 from a step on")),
+        None => Ok(()),
+    }
+}
+
 /// Refuses packs of several lengths: one array cannot hold them.
 fn check_packs(sources: &[Checked]) -> Result<()> {
     let length = |(number, source): (usize, &Checked)| match &source.settled.spec.samples {
@@ -278,7 +301,7 @@ fn check_packs(sources: &[Checked]) -> Result<()> {
 fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
-    if rule.stop == Stop::Last && !rule.repeat {
+    if rule.stop == Stop::Last && !(rule.repeat && rule.max_passes.is_empty()) {
         // The other sources share the steps when one has ended.
         return all;
     }

@@ -374,6 +374,14 @@ impl LoaderBuilder {
         self
     }
 
+    /// The most passes over each source of a [mix](crate::Loader::mix) in an epoch, `None` for no limit, in a
+    /// mix that stops with the [last](Stop::Last) source and repeats those that end before: one that has had
+    /// its passes is left out, and the others share the steps from then on. Default: no limit.
+    pub fn max_passes(mut self, passes: impl IntoIterator<Item = Option<u64>>) -> Self {
+        self.spec.max_passes = passes.into_iter().collect();
+        self
+    }
+
     /// Delivers the number of the source of each row of a [mix](crate::Loader::mix), from 0, as a last column
     /// `source` of `Int64`. Default: false.
     pub fn source(mut self, source: bool) -> Self {

@@ -85,12 +85,13 @@ fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder>
         }
         (source, weight)
     });
-    let SavedMix { stop, repeat, random_shares, .. } = *saved;
+    let SavedMix { stop, repeat, random_shares, ref max_passes, .. } = *saved;
     Ok(Loader::mix(sources)?.spec(LoaderSpec {
         schedule,
         random_shares,
         stop,
         repeat,
+        max_passes: max_passes.clone(),
         ..LoaderSpec::default()
     }))
 }

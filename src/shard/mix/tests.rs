@@ -62,8 +62,9 @@ fn cases() -> impl Strategy<Value = Case> {
     let sources = prop::collection::vec(source, 1..5);
     let change = prop::option::of((1u64..12, prop::collection::vec((0u32..9).prop_map(f64::from), 4)));
     let ends = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0u64..9));
-    (sources, change, ends, 1u32..7, 1u32..7, 1u64..60).prop_map(
-        |(sources, change, ends, lanes, world, batch)| {
+    let passes = prop::option::of(prop::collection::vec(prop::option::of(1u64..4), 4));
+    (sources, change, ends, passes, 1u32..7, 1u32..7, 1u64..60).prop_map(
+        |(sources, change, ends, passes, lanes, world, batch)| {
             let (mut rows, mut weights): (Vec<u64>, Vec<f64>) = sources.into_iter().unzip();
             // A data set has at least one row for each lane.
             rows.iter_mut().for_each(|rows| *rows = (*rows).max(lanes.into()));
@@ -79,10 +80,29 @@ fn cases() -> impl Strategy<Value = Case> {
             let sources = rows.len();
             let unit = MixSplit { shard: Shard::default(), lanes, global_batch }.unit();
             let stop = if last { Stop::Last } else { Stop::First };
-            let rule =
-                CourseRule { rows, global_batch, unit, stop, repeat, drop_last, schedule, random_shares };
+            let is_limited = last && repeat;
+            let max_passes = passes.filter(|_| is_limited).map_or(Vec::new(), |mut passes| {
+                passes.truncate(rows.len());
+                passes
+            });
+            let rule = CourseRule {
+                rows,
+                global_batch,
+                unit,
+                stop,
+                repeat,
+                max_passes,
+                drop_last,
+                schedule,
+                random_shares,
+            };
             Case {
-                run: Run { rule, origin: Origin::of_sources(sources), skipped: Arc::default() },
+                run: Run {
+                    rule,
+                    origin: Origin::of_sources(sources),
+                    skipped: Arc::default(),
+                    set_from: None,
+                },
                 lanes,
                 world,
             }
@@ -126,13 +146,19 @@ proptest! {
             let found: BTreeSet<Row> = all.iter().filter(|row| row.0 == source).copied().collect();
             prop_assert_eq!(found, expected, "a source gives its rows in order, without a gap");
             prop_assert!(given <= size || (rule.stop == Stop::Last && rule.repeat));
+            let passes = rule.max_passes.get(source).copied().flatten();
+            prop_assert!(passes.is_none_or(|passes| given <= passes * size), "{} of {:?} passes of {}", given, passes, size);
         }
         let given = epoch.course.rows();
         let are_whole = || (0..given.len()).map(|source| given[source] >= rule.rows[source]);
         if !rule.drop_last {
             match rule.stop {
                 Stop::First => prop_assert!(are_whole().any(|whole| whole)),
-                Stop::Last => prop_assert!(are_whole().all(|whole| whole)),
+                Stop::Last => {
+                    let end = epoch.first_step + epoch.course.steps();
+                    let mut all = are_whole().enumerate();
+                    prop_assert!(all.all(|(source, whole)| whole || rule.has_ended(source, end)));
+                }
             }
         }
     }
