@@ -286,6 +286,8 @@ class _SpecDict(TypedDict, total=False):
     """True if batches have a mask of the rows to count."""
     deny: dict[str, Any]
     """The rows that are left out."""
+    deny_from: list[tuple[int, dict[str, Any]]]
+    """The rows that are left out from a step on, by the step."""
     skip_steps: list[list[int]]
     """The steps that are passed over."""
 

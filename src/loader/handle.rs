@@ -179,7 +179,8 @@ impl Loader {
         let Some(mixture) = &self.sources.mixture else {
             let source = self.sources.first();
             let cache_tier = source.tiers.as_ref().map(|tiers| tiers.tier().to_string());
-            let saved = source.saved(at.epoch, at.row, at.skipped_of(0));
+            let mut saved = source.saved(at.epoch, at.row, at.skipped_of(0));
+            saved.order.denied_from = source.withheld_at((at.epoch, at.row));
             let split = source.split(&source.order()).into();
             return Position::new((at.epoch, at.row), vec![SavedSource { cache_tier, ..saved }], split, None);
         };
@@ -188,7 +189,9 @@ impl Loader {
         let drop_last = mixture.spec.drop_last;
         let split = Split { rows: 0, lanes, shard, global_batch, drop_last };
         let saved = |(number, source): (usize, &Arc<Source>)| {
-            source.saved(reached.passes[number], reached.rows[number], at.skipped_of(number))
+            let mut saved = source.saved(reached.passes[number], reached.rows[number], at.skipped_of(number));
+            saved.order.denied_from = source.withheld.digest(|step| step < reached.state.step);
+            saved
         };
         let sources = self.sources.all().iter().enumerate().map(saved).collect();
         let row = reached.rows.iter().sum();
@@ -243,6 +246,7 @@ impl Loader {
         let (source, saved) = (self.sources.first(), &position.sources[0]);
         let Position { epoch, row, .. } = *position;
         let mut order = source.order_of(saved, row)?;
+        saved.order.check_denied_from(source.withheld_at((epoch, row)))?;
         source.take_skips(&mut order, &saved.order, (epoch, row))?;
         source.check_fits(&order)?;
         if let Some((tiers, saved)) = source.tiers.as_ref().zip(saved.cache_tier.as_deref()) {
@@ -256,10 +260,13 @@ impl Loader {
 
     fn restore_mix(&self, mixture: &Mixture, position: &Position, saved: &SavedMix) -> Result<()> {
         let mut orders = Vec::new();
+        let step = saved.step;
         for (number, (source, saved)) in self.sources.all().iter().zip(&position.sources).enumerate() {
             // In the middle of an epoch the rows must stay the same: no other row may be denied.
             let row = u64::from(position.row > 0).min(saved.order.rows);
             orders.push(source.order_of(saved, row).map_err(of_source(number))?);
+            let withheld = source.withheld.digest(|from| from < step);
+            saved.order.check_denied_from(withheld).map_err(of_source(number))?;
         }
         let lanes = orders[0].lanes();
         if orders.iter().any(|order| order.lanes() != lanes) {

@@ -69,6 +69,10 @@ pub struct LoaderSpec {
     /// Rows that are left out of every epoch. Default: none.
     #[serde(skip_serializing_if = "Deny::is_empty")]
     pub deny: Deny,
+    /// Rows that are not delivered from a step of the run on, which keep their places in the order. Default:
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny_from: Vec<(u64, Deny)>,
     /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the
     /// last. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -280,6 +284,7 @@ impl Default for LoaderSpec {
             row_mask: false,
             filter: None,
             deny: Deny::default(),
+            deny_from: Vec::new(),
             skip_steps: Vec::new(),
             samples: Samples::default(),
             shard: Shard::default(),

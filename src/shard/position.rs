@@ -310,6 +310,9 @@ pub struct OrderId {
     /// A hash of the denied rows, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
+    /// A hash of the rows that were denied from a step before this position on, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_from: Option<String>,
     /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row; then all rows
     /// are counted in samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,6 +335,7 @@ impl OrderId {
             rows,
             filter: filter.map(kept_text),
             denied,
+            denied_from: None,
             samples: None,
             piece_rows: spec.piece_rows,
             skipped: spec.skipped.to_vec(),
@@ -351,6 +355,20 @@ impl OrderId {
 }
 
 impl OrderId {
+    /// Refuses to resume a saved order if other rows are left out here from a step before the position on.
+    pub(crate) fn check_denied_from(&self, here: Option<String>) -> Result<()> {
+        if self.denied_from == here {
+            return Ok(());
+        }
+        let (saved, here) = (or_none(&self.denied_from), or_none(&here));
+        let cause =
+            format!("the state was saved with rows {saved} denied from a step on, here they are {here}");
+        Err(Error::new(ErrorKind::StateMismatch, cause).hint(
+            "give `deny_from` as the run had it until the state, in the steps of these batches; other rows may \
+             be denied from the next step on",
+        ))
+    }
+
     /// Refuses to resume a saved order if `here` denies other rows.
     pub(crate) fn check_denied(&self, here: &OrderId) -> Result<()> {
         if self.denied == here.denied {

@@ -14,7 +14,8 @@ use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::samples::{Across, Bucket, Pack, Samples, Window};
 use forebay::{
-    Dataset, ErrorKind, Loader, LoaderBuilder, LoaderSpec, Position, Rewind, RowId, Shard, Shuffle, Stop,
+    Dataset, Deny, ErrorKind, Loader, LoaderBuilder, LoaderSpec, Position, Rewind, RowId, Shard, Shuffle,
+    Stop,
 };
 
 use super::kit::Draw;
@@ -181,7 +182,18 @@ impl Topology {
     }
 
     fn mix(&self, rank: u32, world: u32, skip: Option<(u64, u64)>) -> Loader {
-        let sources = self.sources.iter().map(|source| (source.builder(), source.weight));
+        self.made(rank, world, skip, |builder, _| builder)
+    }
+
+    /// A mix whose sources are changed.
+    fn made(
+        &self,
+        rank: u32,
+        world: u32,
+        skip: Option<(u64, u64)>,
+        change: impl Fn(LoaderBuilder, &Source) -> LoaderBuilder,
+    ) -> Loader {
+        let sources = self.sources.iter().map(|source| (change(source.builder(), source), source.weight));
         let mut spec = self.spec.clone();
         spec.shard = Shard::new(rank, world).unwrap();
         spec.global_batch_size = Some(self.global_batch);
@@ -405,6 +417,111 @@ fn weights_that_are_set_hold_from_the_next_step_on_and_are_part_of_the_position(
             );
         }
     }
+}
+
+#[test]
+fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_places() {
+    let mut draw = Draw(47);
+    for number in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let here = Topology::draw(&mut draw, folder.path());
+        let from = 1 + draw.below(6);
+        let is_denied = |n: i64| n % 7 == 3;
+        let denying = |rank: u32, world: u32| {
+            here.made(rank, world, None, |builder, source| {
+                let ids = source.numbers.iter().filter(|(_, n)| is_denied(**n)).map(|(id, _)| *id);
+                builder.deny_from(from, Deny::rows(ids))
+            })
+        };
+        let plain = here.rest(&[here.mix(0, 1, None)], 0, &[]);
+        let denied = here.rest(&[denying(0, 1)], 0, &[]);
+        assert_eq!(plain.len(), denied.len(), "topology {number}: equal steps");
+        for (step, ((all, _), (got, _))) in (0..).zip(plain.iter().zip(&denied)) {
+            for (source, (all, got)) in all.iter().zip(got).enumerate() {
+                let is_kept = |sample: &&Sample| step < from || !sample.iter().any(|n| is_denied(*n));
+                let kept: Vec<Sample> = all.iter().filter(is_kept).cloned().collect();
+                let place = format!("topology {number}, source {source}, step {step}, denied from {from}");
+                let (found, stand_in): (Vec<Sample>, Vec<Sample>) =
+                    got.iter().cloned().partition(|sample| kept.contains(sample));
+                // Where nothing is left of a pass in a step, one sample stands in.
+                let are_few = stand_in.len() <= if found.len() < all.len() { 2 } else { 0 };
+                let is_one_denied = stand_in.iter().flatten().any(|n| is_denied(*n));
+                assert!(are_few && !is_one_denied, "{place}: {stand_in:?}");
+                // A pack may also have a denied row without a token.
+                if !matches!(here.sources[source].kind, Samples::Packs(_)) {
+                    assert!(found == kept || found.len() == kept.len() + 1, "{place}: {found:?}, {kept:?}");
+                }
+            }
+        }
+        let at = draw.below(denied.len() as u64 - 1) as usize;
+        let saved: Position = serde_json::from_str(&serde_json::to_string(&denied[at].1).unwrap()).unwrap();
+        if saved.epoch > 1 {
+            continue;
+        }
+        let world = 1 + draw.below(3) as u32;
+        let ranks: Vec<Loader> = (0..world).map(|rank| denying(rank, world)).collect();
+        ranks.iter().for_each(|rank| rank.restore(&saved).unwrap());
+        let rest = here.rest(&ranks, saved.epoch, &[]);
+        assert_eq!(rest.len(), denied.len() - at - 1, "topology {number}");
+        for ((got, _), (expected, _)) in rest.iter().zip(&denied[at + 1..]) {
+            for (source, (got, expected)) in got.iter().zip(expected).enumerate() {
+                // Ranks without a sample of their own have one that stands in.
+                let is_expected = |sample: &Sample| expected.contains(sample) || expected.len() < 12;
+                assert!(got.iter().all(is_expected), "topology {number}, source {source} on {world} ranks");
+                assert!(!got.iter().flatten().any(|n| is_denied(*n)) || at as u64 + 1 < from);
+            }
+        }
+        let without = here.mix(0, 1, None).restore(&saved);
+        match saved.step().unwrap() > from {
+            true => {
+                let error = without.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::StateMismatch);
+                assert!(error.to_string().contains("denied from a step on, here they are none"), "{error}");
+            }
+            false => without.unwrap(),
+        }
+        let sources = here.sources.iter().map(|source| (source.dataset.clone(), Deny::default()));
+        Rewind::of(sources, &saved).unwrap();
+    }
+}
+
+#[test]
+fn a_loader_denies_rows_within_an_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[100], 20);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let plain = dataset.loader().columns(["n"]).shuffle(Shuffle::seeded(3)).batch_size(10);
+    let rows = |loader: &Loader, epoch: u64| -> Vec<Vec<i64>> {
+        let rows = |batch: RecordBatch| batch["n"].as_primitive::<Int64Type>().values().to_vec();
+        loader.epoch(epoch).map(|batch| rows(batch.unwrap())).collect()
+    };
+    let before = plain.clone().build().unwrap();
+    let all = [rows(&before, 0), rows(&before, 1)];
+    let named = before.which(0, 6, 0).unwrap();
+    let ids: Vec<RowId> = named[..4].iter().map(|row| row.id).collect();
+    let mut epoch = before.epoch(0);
+    (0..5).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let saved = before.position();
+    let denying = |from: u64| plain.clone().deny_from(from, Deny::rows(ids.clone())).build().unwrap();
+    let resumed = denying(5);
+    resumed.restore(&saved).unwrap();
+    let rest = rows(&resumed, 0);
+    assert_eq!((&rest[0], &rest[2..]), (&all[0][5], &all[0][7..]));
+    assert_eq!(rest[1], all[0][6][4..]);
+    assert!(resumed.stats().skipped_rows == 0, "they are not bad rows");
+    let next = rows(&resumed, 1);
+    assert_eq!(next.concat().len(), 96, "each later epoch has all rows but these");
+    assert!(next.iter().zip(&all[1]).all(|(next, all)| next.iter().all(|n| all.contains(n))));
+    let mut epoch = resumed.epoch(0);
+    (0..6).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let error = before.restore(&resumed.position()).unwrap_err().to_string();
+    assert!(
+        error.contains("denied from a step on, here they are none (give deny_from as the run"),
+        "{error}"
+    );
+    denying(3).restore(&resumed.position()).unwrap();
+    let values = plain.clone().deny_from(5, Deny::values("n", [3])).build().unwrap_err().to_string();
+    assert!(values.starts_with("deny_from has values of a column"), "{values}");
 }
 
 #[test]
