@@ -28,7 +28,7 @@ from .options.storage import table_version
 from .options.workers import Workers
 from .reports import notebook
 from .reports.reports import Plan, Stats, numbers
-from .rows.deny import Denied
+from .rows.deny import Denied, denied_from
 from .rows.listing import add_to_list
 from .rows.row_id import RowPlace
 from .rows.skip_steps import steps
@@ -95,8 +95,8 @@ class Loader:
 
     - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``): ``urls``, ``storage_options``,
       ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
-    - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``skip_steps``,
-      ``row_id``, ``row_mask``.
+    - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``deny_from``,
+      ``skip_steps``, ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
       ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null``, ``null_mask``.
     - Batches and samples (``docs/guide/samples.md``): ``batch_size``, ``global_batch_size``, ``drop_last``,
@@ -136,6 +136,10 @@ class Loader:
         Rows to leave out of every epoch: row ids, a file of them, values of a column (``{"url": ["https://..."]}``) or
         a file of these, the result of :meth:`which` or :meth:`skipped`, or a list of several. Files are read once,
         here. Default: none.
+    deny_from : mapping from int to what ``deny`` takes, optional
+        Rows that do not come from a step on, counted through all epochs: ``{4000: "bad.txt"}``. They keep their places,
+        so all other rows stay where they are, in the middle of an epoch too. A batch is shorter by them, and a window
+        or pack that has one is left out. Takes row ids, not values of columns. Default: none.
     skip_steps : iterable of (int, int), optional
         Ranges of steps to pass over, without their ends: ``[(4000, 4010)]``. Counted through all epochs. A state brings
         its own where none are given. Default: none.
@@ -291,6 +295,7 @@ class Loader:
         cast: Mapping[str, TensorType | type | np.dtype[Any]] | None = None,
         rename: Mapping[str, str] | None = None,
         deny: Any = None,
+        deny_from: Mapping[int, Any] | None = None,
         skip_steps: Iterable[tuple[int, int]] | None = None,
         row_id: bool = False,
         row_mask: bool = False,
@@ -333,6 +338,7 @@ class Loader:
             "rename": None if rename is None else renames(rename),
             # Files are read now, so that a copy of the loader has the same list.
             "deny": None if deny is None else Denied.of(deny),
+            "deny_from": denied_from(deny_from),
             "skip_steps": None if skip_steps is None else steps(skip_steps),
             "row_id": row_id,
             "row_mask": row_mask,

@@ -18,6 +18,8 @@ from .options.other_loaders import explained
 from .options.workers import Workers
 from .reports.reports import MixPlan
 from .rows.row_id import SourcePlace
+from .rows.skip_steps import steps
+from .samples.pack import Bucket
 from .sharding.shard import Shard
 from .spec import checked
 
@@ -31,6 +33,7 @@ _OF_THE_MIX = (
     "batch_size",
     "global_batch_size",
     "drop_last",
+    "skip_steps",
     "epochs",
     "shard",
     "memory",
@@ -44,7 +47,7 @@ _OF_THE_MIX = (
 
 
 # Options of the mixing itself, and their defaults.
-_MIXING = {"schedule": [], "stop": "first", "repeat": True, "source": False}
+_MIXING = {"schedule": [], "stop": "first", "repeat": True, "max_passes": [], "source": False}
 
 
 class Mix(Loader):
@@ -81,11 +84,16 @@ class Mix(Loader):
     repeat : bool, default True
         With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other
         sources share the steps from then on, and an epoch delivers each row of each source once.
+    max_passes : int or iterable of (int or None), optional
+        With ``stop="last"``, the most passes over each source in an epoch, one number for all or one for each source,
+        None for no limit: ``[None, 4]``. A source that has had its passes is left out, and the others share the steps
+        from then on. Default: no limit.
     source : bool, default False
         Deliver a column ``source`` of int64: the number of each row's source, from 0.
-    batch_size, global_batch_size, drop_last, epochs, shard, threads, trace
+    batch_size, global_batch_size, drop_last, skip_steps, epochs, shard, threads, trace
         The options of :class:`Loader`, for all sources together. A step with the last rows of a source is
-        shorter; ``drop_last`` leaves it out.
+        shorter; ``drop_last`` leaves it out. Where sources have ``samples=``, batches and weights count windows, packs
+        or buckets; a mix of buckets alone has one bucket for each rank in a step by default.
     memory : int or str, optional
         Budget in bytes for all sources together. Each source gets the memory that its window needs, and its
         share of the rest. Default: the default of :class:`Loader`.
@@ -128,6 +136,7 @@ class Mix(Loader):
         random_shares: int | None = None,
         stop: Literal["first", "last"] = "first",
         repeat: bool = True,
+        max_passes: int | Iterable[int | None] | None = None,
         source: bool = False,
         shard: Shard | None = None,
         threads: int | None = None,
@@ -135,6 +144,7 @@ class Mix(Loader):
         global_batch_size: int | None = None,
         epochs: int | None = None,
         drop_last: bool = False,
+        skip_steps: Iterable[tuple[int, int]] | None = None,
         memory: str | int | None = None,
         transform: Transform | None = None,
         transform_rows: RowTransform | None = None,
@@ -149,6 +159,7 @@ class Mix(Loader):
             "random_shares": None if random_shares is None else whole(random_shares, "random_shares", 0),
             "stop": stop,
             "repeat": repeat,
+            "max_passes": _max_passes(max_passes, len(found)),
             "source": source,
             "shard": shard,
             "threads": threads,
@@ -156,6 +167,7 @@ class Mix(Loader):
             "global_batch_size": global_batch_size,
             "epochs": epochs,
             "drop_last": drop_last,
+            "skip_steps": None if skip_steps is None else steps(skip_steps),
             "memory": memory,
             "transform": transform,
             "transform_rows": transform_rows,
@@ -181,13 +193,16 @@ class Mix(Loader):
                 raise InvalidError(f"{name} must be True or False, got {own[name]!r}")
         # The options that a mix has in common with a loader are checked as a loader's.
         common = {name: own[name] for name in _OF_THE_MIX}
-        options, _ = checked({**_DEFAULTS, **common})
+        # A bucket is a batch: by default each rank gets one in a step, as from a loader.
+        samples = [of_source["samples"] for of_source, _ in own["sources"]]
+        buckets = samples[0] if samples and all(isinstance(kind, Bucket) for kind in samples) else None
+        options, _ = checked({**_DEFAULTS, **common, "samples": buckets})
         options = {name: options[name] for name in _OF_THE_MIX if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
-        options |= {name: own[name] for name in ("stop", "repeat", "source", "random_shares")}
+        options |= {name: own[name] for name in ("stop", "repeat", "max_passes", "source", "random_shares")}
         self._settle()
         sources = [
-            (dataset._native, *checked(of_source), weight)
+            (dataset._native, *_checked_source(of_source), weight)
             for dataset, (of_source, weight) in zip(datasets, own["sources"], strict=True)
         ]
         self._start(datasets, sources, options)
@@ -212,6 +227,40 @@ class Mix(Loader):
         state = self.state_dict()
         parts: list[int] = [weights for step, weights in state["schedule"] if step <= state["step"]][-1]
         return [part / sum(parts) for part in parts]
+
+    def set_weights(self, weights: Iterable[float], *, step: int | None = None) -> None:
+        """Sets the weights during the run; they hold until they are set again, in place of those of ``schedule``.
+
+        The epoch under way goes on with them, and may get other steps than it had. A state contains them: a mix that is
+        made as this one was goes on with them. Every rank must set the same weights at the same step. What was read
+        ahead is read again, since other rows are needed.
+
+        Parameters
+        ----------
+        weights : iterable of float
+            One for each source.
+        step : int, optional
+            The first step that has them, counted through all epochs. With a transform, or in a framework's loader,
+            batches are made ahead: give a step after these. Default: the next step.
+
+        Raises
+        ------
+        InvalidError
+            A weight cannot work, the step has passed, its batch was made already, or the epoch would have no end.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> mix = fb.Mix([("data/train/", 0.9), ("data/val/", 0.1)], batch_size=10, source=True)
+        >>> batches = iter(mix)
+        >>> next(batches)["source"].tolist().count(1)
+        1
+        >>> mix.set_weights([0.5, 0.5])
+        >>> next(batches)["source"].tolist().count(1)
+        5
+        """
+        given = None if step is None else whole(step, "step", 0)
+        self._native.set_weights(_weights(weights, "weights"), given)
 
     @property
     def spec(self) -> dict[str, Any]:  # type: ignore[override]  # a mix has other options
@@ -244,7 +293,7 @@ class Mix(Loader):
         return f"forebay.Mix({', '.join(text)})"
 
 
-_MIX_DEFAULTS: dict[str, Any] = dict(Mix.__init__.__kwdefaults__ or {})
+_MIX_DEFAULTS: dict[str, Any] = {**(Mix.__init__.__kwdefaults__ or {}), "max_passes": []}
 
 
 def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str | None, float, Any]]) -> Mix:
@@ -292,6 +341,12 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
     return arguments, opened_for(arguments, None), _weight(weight, f"the weight of source {number}")
 
 
+def _checked_source(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The options of a source, without the size of batches, and its filter."""
+    spec, filter = checked(arguments)
+    return {name: value for name, value in spec.items() if name != "batch_size"}, filter
+
+
 def _weight(weight: Any, name: str) -> float:
     if isinstance(weight, bool) or not isinstance(weight, (Real, Decimal)):
         raise InvalidError(f"{name} must be a number, got {weight!r}")
@@ -312,7 +367,20 @@ def _schedule(schedule: Any) -> dict[int, list[float]]:
     found = {}
     for step, weights in schedule.items():
         number = whole(step, "a step of schedule", 1)
-        if isinstance(weights, (str, bytes, Mapping)) or not isinstance(weights, Iterable):
-            raise InvalidError(f"schedule[{number}] must be a list of weights, got {weights!r}")
-        found[number] = [_weight(weight, f"a weight of schedule[{number}]") for weight in weights]
+        found[number] = _weights(weights, f"schedule[{number}]")
     return dict(sorted(found.items()))
+
+
+def _weights(weights: Any, name: str) -> list[float]:
+    if isinstance(weights, (str, bytes, Mapping)) or not isinstance(weights, Iterable):
+        raise InvalidError(f"{name} must be a list of weights, got {weights!r}")
+    return [_weight(weight, f"a weight of {name}") for weight in weights]
+
+
+def _max_passes(passes: Any, sources: int) -> list[int | None]:
+    """The most passes over each source; empty where there is no limit."""
+    if passes is None:
+        return []
+    if isinstance(passes, (str, bytes, Mapping)) or not isinstance(passes, Iterable):
+        return [whole(passes, "max_passes", 1)] * sources
+    return [None if one is None else whole(one, "a number of max_passes", 1) for one in passes]

@@ -91,6 +91,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "row_id": flag(arguments["row_id"], "row_id"),
         "row_mask": flag(arguments["row_mask"], "row_mask"),
         "deny": None if arguments["deny"] is None else arguments["deny"]._spec(),
+        "deny_from": [(step, denied._spec()) for step, denied in (arguments["deny_from"] or {}).items()],
         "skip_steps": arguments["skip_steps"] or [],
         "samples": "rows" if samples is None else samples._spec(),
     }

@@ -237,6 +237,13 @@ class MixStateDict(_MixStateDict, total=False):
     same."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
+    set_from: int
+    """The step from which the weights were set during the run: those of ``schedule`` from there on. The key is absent
+    if they were not."""
+    max_passes: list[int | None]
+    """The most passes over each source in an epoch. The key is absent if there is no limit."""
+    skipped: list[list[int]]
+    """The ranges of steps that are passed over. The key is absent if there are none."""
 
 
 class ShuffleDict(TypedDict):
@@ -279,6 +286,8 @@ class _SpecDict(TypedDict, total=False):
     """True if batches have a mask of the rows to count."""
     deny: dict[str, Any]
     """The rows that are left out."""
+    deny_from: list[tuple[int, dict[str, Any]]]
+    """The rows that are left out from a step on, by the step."""
     skip_steps: list[list[int]]
     """The steps that are passed over."""
 
@@ -370,7 +379,8 @@ class SourcePlanDict(TypedDict):
     passes: int
     """Number of passes over the source that the epoch begins."""
     unread: int
-    """Number of rows in the last pass over the source that are not read."""
+    """Number of rows in the passes over the source that are not read: those left at the end of the last one, and those
+    of steps that are passed over."""
 
 
 class MixPlanDict(TypedDict):

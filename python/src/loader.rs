@@ -211,6 +211,12 @@ impl Loader {
         py.detach(|| loader.restore(&parse(position, loader.is_mix())?)).or_raise(py)
     }
 
+    /// Sets the weights of a mix from a step of the run on, or from the next step.
+    fn set_weights(&self, py: Python<'_>, weights: Vec<f64>, step: Option<u64>) -> PyResult<()> {
+        let loader = self.loader.get(py)?;
+        py.detach(|| loader.set_weights(&weights, step)).or_raise(py)
+    }
+
     /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by
     /// `registrar`, as `pin` describes.
     fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {

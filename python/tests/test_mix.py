@@ -473,10 +473,10 @@ def test_options_of_a_source_that_belong_to_the_mix_are_refused(folders: tuple[P
         loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
         with pytest.raises(fb.InvalidError, match=f"source 0 has {next(iter(options))}, which belongs to the mix"):
             fb.Mix([(loader, 1)])
-    for options in ({"row_mask": True}, {"skip_steps": [(0, 1)]}, {"samples": fb.Window(2)}):
-        loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
-        with pytest.raises(fb.InvalidError, match=f"source 0 has .?{next(iter(options))}.?, which a mix does not have"):
-            fb.Mix([(loader, 1)])
+    with pytest.raises(fb.InvalidError, match="source 0 has skip_steps, which belongs to the mix"):
+        fb.Mix([(fb.Loader(folders[0], skip_steps=[(0, 1)]), 1)])
+    with pytest.raises(fb.InvalidError, match="source 0 has .?row_mask.?, which a mix does not have"):
+        fb.Mix([(fb.Loader(folders[0], row_mask=True), 1)])
     with pytest.raises(fb.InvalidError, match="itself a mix"):
         fb.Mix([(mixed(folders), 1)])
 
@@ -544,3 +544,123 @@ def test_batches_of_a_mix_are_tensors(folders: tuple[Path, Path]) -> None:
         assert found == first
         data = torch.utils.data.DataLoader(fb.torch.dataset(mix), batch_size=None, num_workers=1)
         assert sum(len(batch["id"]) for batch in data) == 1_000
+
+
+def lists_of(folder: Path, documents: int, seed: int) -> Path:
+    """Documents of 1 to 20 tokens, each token with the number of its document, from 1."""
+    chance = random.Random(seed)
+    folder.mkdir()
+    tokens = [[number] * chance.randint(1, 20) for number in range(1, documents + 1)]
+    table = pa.table({"tokens": pa.array(tokens, pa.list_(pa.int32()))})
+    pq.write_table(table, folder / "part.parquet", row_group_size=50)
+    return folder
+
+
+def packs_of(folder: Path, length: int = 16) -> fb.Loader:
+    return fb.Loader(folder, samples=fb.Pack("tokens", length, split=False, truncate=True), shuffle=fb.Shuffle(seed=3, lanes=6))
+
+
+def test_packs_of_two_sources_have_their_weights_and_resume_on_other_ranks(tmp_path: Path) -> None:
+    web, books = (lists_of(tmp_path / name, rows, rows) for name, rows in (("web", 400), ("books", 300)))
+
+    def made(rank: int, world: int, **options: Any) -> fb.Mix:
+        sources = [(packs_of(web), 0.75), (packs_of(books), 0.25)]
+        shard = fb.Shard(rank=rank, world=world)
+        return fb.Mix(sources, global_batch_size=12, shard=shard, source=True, **options)
+
+    def step_of(batches: list[Any]) -> list[tuple[int, ...]]:
+        packs = [
+            (source, *tokens.tolist())
+            for batch in batches
+            for source, tokens in zip(batch["source"].tolist(), batch["tokens"], strict=True)
+        ]
+        return sorted(packs)
+
+    alone = made(0, 1)
+    batches = list(alone)
+    assert len(batches) == len(alone)
+    assert batches[0]["tokens"].shape == (12, 16)
+    cu_seqlens, longest = fb.Pack.flash(batches[0])
+    assert (cu_seqlens[-1], longest <= 16) == (12 * 16, True)
+    share = sum((batch["source"] == 0).sum() for batch in batches[:-1]) / (12 * (len(batches) - 1))
+    assert abs(share - 0.75) < 0.1
+    steps = [step_of([batch]) for batch in batches]
+    for at in (0, len(steps) // 2):
+        alone.load_state_dict({**made(0, 1).state_dict()})
+        under_way = iter(alone)
+        for _ in range(at):
+            next(under_way)
+        state = json.loads(json.dumps(alone.state_dict()))
+        skip = (at + 1, at + 3)
+        ranks = [made(rank, 3, skip_steps=[skip]) for rank in range(3)]
+        for rank in ranks:
+            rank.load_state_dict(state)
+        rest = [step_of(list(together)) for together in zip(*ranks, strict=True)]
+        assert rest == [steps[at], *steps[at + 3 :]]
+        assert ranks[0].state_dict().get("skipped") == [list(skip)]
+
+
+def test_a_mix_of_buckets_has_one_for_each_rank_by_default(tmp_path: Path) -> None:
+    folder = lists_of(tmp_path / "web", 200, 1)
+    buckets = fb.Loader(folder, samples=fb.Bucket("tokens", tokens=64))
+    mix = fb.Mix([(buckets, 1), (buckets, 1)], stop="last")
+    assert sorted(len(batch["tokens"]) for batch in mix) == sorted([len(batch["tokens"]) for batch in buckets] * 2)
+
+
+def test_packs_of_two_lengths_are_refused(tmp_path: Path) -> None:
+    folder = lists_of(tmp_path / "web", 200, 1)
+    with pytest.raises(fb.InvalidError, match=r"source 0 has packs of 16 values, source 1 of 32 \(give all packs"):
+        fb.Mix([(packs_of(folder), 1), (packs_of(folder, 32), 1)])
+
+
+def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, Path]) -> None:
+    def counts(batches: Iterable[Any]) -> list[int]:
+        return [batch["source"].tolist().count(1) for batch in batches]
+
+    with mixed(folders, (0.9, 0.1), stop="last") as mix:
+        under_way = iter(mix)
+        assert counts(next(under_way) for _ in range(3)) == [1, 1, 1]
+        mix.set_weights([0.4, 0.6])
+        assert mix.weights == pytest.approx([0.4, 0.6])
+        assert counts(next(under_way) for _ in range(2)) == [6, 6]
+        state = json.loads(json.dumps(mix.state_dict()))
+        assert state["set_from"] == 3
+        rest = [sorted(rows(batch)) for batch in under_way]
+        with pytest.raises(fb.InvalidError, match="weights must be a list of weights, got 3"):
+            mix.set_weights(3)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match="1 weights were given"):
+            mix.set_weights([1])
+    with mixed(folders, (0.9, 0.1), stop="last") as again:
+        again.load_state_dict(state)
+        assert [sorted(rows(batch)) for batch in again] == rest
+    with mixed(folders, (0.8, 0.2), stop="last") as other, pytest.raises(fb.StateMismatchError, match="the weights"):
+        other.load_state_dict(state)
+
+
+def test_weights_of_batches_that_were_made_ahead_are_not_set(folders: tuple[Path, Path]) -> None:
+    ahead = []
+
+    def transform(batch: Any) -> Any:
+        ahead.append(batch["source"].tolist().count(1))
+        return batch
+
+    with mixed(folders, (0.9, 0.1), stop="last", transform=transform) as mix:
+        under_way = iter(mix)
+        next(under_way)
+        mix.set_weights([0.4, 0.6], step=60)
+        got = [batch["source"].tolist().count(1) for batch in under_way]
+    assert got[:59] == [1] * 59
+    assert set(got[59:69]) == {6}
+
+
+def test_a_source_has_at_most_its_passes(folders: tuple[Path, Path]) -> None:
+    def given(passes: Any) -> list[int]:
+        with mixed(folders, (0.5, 0.5), stop="last", max_passes=passes) as mix:
+            assert pickle.loads(pickle.dumps(mix)).plan().to_dict() == mix.plan().to_dict()
+            assert mix.spec["max_passes"] == ([passes] * 2 if isinstance(passes, int) else passes or [])
+            return [source["rows"] for source in mix.plan().to_dict()["sources"]]
+
+    assert given(None) == [1_000, 1_000]
+    assert given(2) == given([None, 2]) == [1_000, 600]
+    with pytest.raises(fb.InvalidError, match="max_passes must be"):
+        given("2")

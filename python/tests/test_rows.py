@@ -362,3 +362,26 @@ def test_a_global_batch_is_instead_of_a_batch(numbers: Path) -> None:
     assert (loader.batch_size, loader.spec["global_batch_size"]) == (4, 10)
     assert pickle.loads(pickle.dumps(loader)).spec == loader.spec
     assert fb.Loader(numbers).batch_size == 32
+
+
+def test_rows_are_denied_from_a_step_on_within_an_epoch(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array(range(100))}), tmp_path / "t.parquet", row_group_size=20)
+
+    def made(**options: Any) -> fb.Loader:
+        return fb.Loader(tmp_path, batch_size=10, shuffle=fb.Shuffle(seed=3), **options)
+
+    with made() as loader:
+        whole = [batch["x"].tolist() for batch in loader]
+        bad = loader.which(6, epoch=0)[:4]
+    with made() as loader:
+        epoch = iter(loader)
+        assert [next(epoch)["x"].tolist() for _ in range(5)] == whole[:5]
+        state = loader.state_dict()
+    with made(deny_from={5: bad}) as cleaned:
+        cleaned.load_state_dict(state)
+        rest = [batch["x"].tolist() for batch in cleaned]
+    assert rest == [whole[5], whole[6][4:], *whole[7:]]
+    with pytest.raises(fb.InvalidError, match="deny_from must be a dict of rows by step"):
+        made(deny_from=bad)
+    with pytest.raises(fb.InvalidError, match="deny_from has values of a column"):
+        made(deny_from={5: {"x": [3]}})

@@ -18,6 +18,7 @@ use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
 use super::queue::Sender;
 use super::row_groups::Source;
+use super::withheld::OfPass;
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::samples::SampleRows;
@@ -33,22 +34,28 @@ pub(super) struct BatchMaker {
     collator: Arc<Collator>,
     watch: Watch,
     epoch: u64,
+    withheld: OfPass,
     admission: Arc<Admission>,
     /// Every unfinished job holds a clone; such jobs release memory by themselves.
     running: Arc<()>,
 }
 
 impl BatchMaker {
-    pub(super) fn new(source: &Source, watch: Watch, epoch: u64, admission: Arc<Admission>) -> Self {
+    pub(super) fn new(
+        source: &Source,
+        watch: Watch,
+        (epoch, withheld): (u64, OfPass),
+        admission: Arc<Admission>,
+    ) -> Self {
         let (pool, collator) = (source.pool.clone(), source.collator.clone());
-        BatchMaker { pool, collator, watch, epoch, admission, running: Arc::default() }
+        BatchMaker { pool, collator, watch, epoch, withheld, admission, running: Arc::default() }
     }
 
     /// Starts to make batches on the pool.
     fn start(
         &self,
         sources: Vec<Arc<Resident>>,
-        picks: Vec<(u32, u32)>,
+        (picks, withheld): (Vec<(u32, u32)>, Vec<u32>),
         Made { repeated, packs, repeats, .. }: Made,
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
@@ -60,6 +67,7 @@ impl BatchMaker {
             repeated,
             packs,
             repeats,
+            withheld: withheld.into(),
             epoch: self.epoch,
             cancelled: self.admission.stopped(),
             watch: self.watch.clone(),
@@ -151,7 +159,7 @@ impl Assembly {
 
     /// Starts the making of a group's batches and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
-        let BatchGroup { sources, picks, bytes, batches } = group;
+        let BatchGroup { sources, picks, withheld, bytes, batches } = group;
         // Only the last step of an epoch repeats rows, and samples of other kinds are made one batch at a
         // time.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
@@ -163,7 +171,7 @@ impl Assembly {
                 ((made_of.samples, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, picks, made_of, sends);
+        self.maker.start(sources, (picks, withheld), made_of, sends);
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }
@@ -206,7 +214,22 @@ impl Assembly {
         let collator = &self.maker.collator;
         let row = |source: &Resident, row, column| collator.found_row(source, row, column);
         let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, row)?;
-        Ok(StepRows { sources, picks, made_of, bytes, end, padded })
+        let withheld = self.withheld(&sources, &picks, end);
+        Ok(StepRows { sources, picks, withheld, made_of, bytes, end, padded })
+    }
+
+    /// The picks of a step, which ends at row `end`, that are not delivered.
+    fn withheld(&self, sources: &[Arc<Resident>], picks: &[(u32, u32)], end: u64) -> Vec<u32> {
+        let rows = self.maker.withheld.at(end);
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let is_withheld = |&(source, place): &(u32, u32)| {
+            let number = self.maker.collator.ordinal(&sources[source as usize], place);
+            rows.binary_search(&number).is_ok()
+        };
+        let picks = (0..).zip(picks).filter(|(_, pick)| is_withheld(pick));
+        picks.map(|(at, _)| at).collect()
     }
 
     /// The rows of samples, one sample after the other; the last samples are repeats. Heads that hold some of

@@ -13,6 +13,8 @@ pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
     /// Source, and place in its deal; for samples of several rows, source and row.
     pub(super) picks: Vec<(u32, u32)>,
+    /// The picks that are not delivered.
+    pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
     /// The bytes that the batch will take; 0 if all rows take the same.
     pub(super) bytes: u64,
@@ -50,6 +52,8 @@ pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
     /// Source, and place in its deal, step by step.
     pub(super) picks: Vec<(u32, u32)>,
+    /// The picks that are not delivered.
+    pub(super) withheld: Vec<u32>,
     pub(super) bytes: u64,
     pub(super) batches: Vec<GroupedBatch>,
 }
@@ -63,7 +67,12 @@ pub(super) struct GroupedBatch {
 }
 
 impl BatchGroup {
-    pub(super) fn add(&mut self, StepRows { sources, picks, made_of, bytes, end, padded }: StepRows) {
+    pub(super) fn add(
+        &mut self,
+        StepRows { sources, picks, withheld, made_of, bytes, end, padded }: StepRows,
+    ) {
+        let before = self.picks.len() as u32;
+        self.withheld.extend(withheld.into_iter().map(|pick| before + pick));
         self.bytes += bytes;
         self.batches.push(GroupedBatch { made_of, end, padded });
         let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();

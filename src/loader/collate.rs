@@ -136,6 +136,8 @@ pub(crate) struct BatchRows {
     pub(crate) packs: Option<Arc<PackRows>>,
     /// How often each row came before in its epoch, if a row may come several times.
     pub(crate) repeats: Option<Arc<[u32]>>,
+    /// The picks that are not delivered, ascending.
+    pub(crate) withheld: Arc<[u32]>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
@@ -162,6 +164,9 @@ struct Complete {
     batch: RecordBatch,
     /// The bad rows, with their places among all rows.
     bad: Vec<(usize, Error)>,
+    /// The samples that are not delivered, in the order of the plan: those with bad rows, and those that are
+    /// withheld.
+    left_out: Vec<usize>,
     /// The samples that were kept, in the order of delivery, if some are bad.
     kept: Option<Vec<usize>>,
 }
@@ -627,19 +632,20 @@ impl Collation {
     /// Cuts all rows into batches and sends each one. If the epoch was left, no one receives them.
     fn send(&self, complete: Result<Complete>) {
         self.request.watch.made(self.outputs.len() as u64);
-        let Complete { batch, bad, kept } = match complete {
+        let Complete { batch, bad, left_out: all_left_out, kept } = match complete {
             Ok(complete) => complete,
             Err(error) => {
                 return self.outputs.iter().for_each(|output| drop(output.send(Err(error.clone()))));
             }
         };
         let mut bad = bad.into_iter().peekable();
+        let is_left_out = |sample: usize| all_left_out.binary_search(&sample).is_ok();
         let (mut end, mut from) = (0, 0);
         for (&samples, output) in self.sizes.iter().zip(&self.outputs) {
             end += samples;
             let left_out: Vec<(usize, Error)> =
                 std::iter::from_fn(|| bad.next_if(|(row, _)| self.request.sample_of(*row) < end)).collect();
-            let good = samples - left_out.len();
+            let good = samples - (end - samples..end).filter(|sample| is_left_out(*sample)).count();
             let refills = self.request.collator.on_bad_row.refills() && good > 0;
             let rows = if refills { samples } else { good };
             let (numbers, keys) = match &kept {
@@ -728,6 +734,11 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
+        // A sample that is not delivered may be bad.
+        let mut left_out: Vec<usize> =
+            self.request.withheld.iter().map(|pick| self.request.sample_of(*pick as usize)).collect();
+        left_out.dedup();
+        bad.retain(|(row, _)| left_out.binary_search(&self.request.sample_of(*row)).is_err());
         // If a row is bad in several columns, the first column counts, whichever thread came first.
         bad.sort_by_cached_key(|(row, error)| {
             let column = error.place().column.as_deref().and_then(|name| collator.schema.index_of(name).ok());
@@ -743,7 +754,9 @@ impl Collation {
         let sample_of = |row: usize| self.request.sample_of(row);
         bad.dedup_by_key(|(row, _)| sample_of(*row));
         let samples = self.request.samples();
-        let kept = (!bad.is_empty()).then(|| self.kept(&bad));
+        left_out.extend(bad.iter().map(|(row, _)| sample_of(*row)));
+        left_out.sort_unstable();
+        let kept = (!left_out.is_empty()).then(|| self.kept(&left_out));
         let rows_of = |samples: &[usize], each: usize| -> Vec<usize> {
             samples.iter().flat_map(|sample| sample * each..(sample + 1) * each).collect()
         };
@@ -807,13 +820,14 @@ impl Collation {
         let columns = columns.into_iter().flatten().collect();
         let batch =
             RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options).or_fail()?;
-        Ok(Complete { batch, bad, kept })
+        Ok(Complete { batch, bad, left_out, kept })
     }
 
-    /// The samples that are delivered: those without a bad row. If batches keep their shape, the nearest good
-    /// sample before a bad one in its batch, or else after it, stands in for it. The result ascends.
-    fn kept(&self, bad: &[(usize, Error)]) -> Vec<usize> {
-        let mut bad = bad.iter().map(|(row, _)| self.request.sample_of(*row)).peekable();
+    /// The samples that are delivered: those that are not left out. If batches keep their shape, the nearest
+    /// good sample before one that is left out in its batch, or else after it, stands in for it. The result
+    /// ascends.
+    fn kept(&self, left_out: &[usize]) -> Vec<usize> {
+        let mut bad = left_out.iter().copied().peekable();
         let (mut kept, mut first) = (Vec::new(), 0);
         for samples in &self.sizes {
             let end = first + samples;
@@ -923,7 +937,7 @@ impl Collator {
     }
 
     /// The ordinal in the whole data set of the row at a place of a resident's deal.
-    fn ordinal(&self, resident: &Resident, place: u32) -> u64 {
+    pub(super) fn ordinal(&self, resident: &Resident, place: u32) -> u64 {
         self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }
 

@@ -72,6 +72,11 @@ impl Deny {
         values.saturating_mul(COPIES).saturating_add(rows * COPIES_OF_ROWS)
     }
 
+    /// Whether rows are denied by the values of columns.
+    pub(super) fn has_values(&self) -> bool {
+        self.values.values().any(|values| !values.is_empty())
+    }
+
     /// The numbers of rows that are denied, ascending.
     pub fn row_ids(&self) -> &[RowId] {
         &self.rows
@@ -102,7 +107,7 @@ impl Deny {
     }
 
     /// A hash of the list for a position: equal for equal rows, in whatever order they were given.
-    fn digest(&self) -> Option<String> {
+    pub(super) fn digest(&self) -> Option<String> {
         if self.is_empty() {
             return None;
         }

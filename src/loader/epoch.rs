@@ -153,33 +153,24 @@ impl Epoch {
         (self.number, self.generation) = (at.epoch, generation);
         let (run, split) = mixture.run();
         let plan = mixture.planned(&run, at.epoch)?;
-        let step = plan.step_of(at.row);
-        self.owed = plan.course.steps() - step;
+        let step = plan.not_skipped(plan.step_of(at.row));
+        self.owed = plan.steps_left(step);
         let watch = Watch::new(&sources.first().monitor);
         watch.assembled();
         watch.begins();
+        mixture.begins_until(plan.first_step + step);
         let epoch = PlannedEpoch { number: at.epoch, run, split, plan };
-        let begun = epoch.plan.taken_before(step);
-        let mut feeds = Vec::new();
-        for (source, &taken) in begun.iter().enumerate() {
-            let size = epoch.plan.sizes[source].max(1);
-            let (number, row, skipped) = (taken / size, taken % size, at.skipped_of(source));
-            let place = PassPlace { source, pass: number, row, skipped };
-            let is_in_epoch = number < epoch.plan.passes_of(source);
-            let pass = is_in_epoch.then(|| sources.begin_part(mixture, &epoch, place)).transpose()?;
-            feeds.push(Feed { number, pass, reported: 0 });
-        }
         let course = Course {
             sources: sources.clone(),
             mixture: mixture.clone(),
             steps: epoch.plan.course.steps_from(step),
-            epoch,
-            row: begun.iter().sum(),
+            row: epoch.plan.taken_before(step).iter().sum(),
             awaited: VecDeque::new(),
             taken: Vec::new(),
-            skipped: (0..feeds.len()).map(|source| at.skipped_of(source)).collect(),
+            skipped: (0..epoch.plan.sizes.len()).map(|source| at.skipped_of(source)).collect(),
+            epoch,
         };
-        Ok(Running { feeds, course: Some(course), watch })
+        Ok(Running { feeds: course.feeds()?, course: Some(course), watch })
     }
 
     /// The number of the epoch.
@@ -218,6 +209,15 @@ impl Epoch {
             return Wait::Step(Err(forked));
         }
         let (watch, is_consumed) = (running.watch.clone(), self.is_consumed);
+        if self.owed > 0 {
+            match running.followed(self.generation) {
+                Ok(owed) => self.owed = owed.unwrap_or(self.owed),
+                Err(error) => {
+                    self.state = Err(None);
+                    return Wait::Step(Err(error));
+                }
+            }
+        }
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.
             if is_consumed {
@@ -267,6 +267,19 @@ impl Running {
         self.feeds.iter().filter_map(|feed| feed.pass.as_ref()).try_for_each(Pass::check_process)
     }
 
+    /// Goes over to weights that were set since the last step; the number of steps that are then left, if
+    /// there are such weights.
+    fn followed(&mut self, generation: u64) -> Result<Option<u64>> {
+        let Some(course) = self.course.as_mut().filter(|course| course.is_outdated(generation)) else {
+            return Ok(None);
+        };
+        let owed = course.follow()?;
+        // A pass ends when the one after it begins, so none of the old ones is needed.
+        self.feeds.clear();
+        self.feeds = course.feeds()?;
+        Ok(Some(owed))
+    }
+
     /// Takes the next step; `None` if a part of it is still to come.
     fn take(
         &mut self,
@@ -306,6 +319,38 @@ impl Feed {
 }
 
 impl Course {
+    /// The passes over the sources from the next step on.
+    fn feeds(&self) -> Result<Vec<Feed>> {
+        let Course { sources, mixture, epoch, steps, skipped, .. } = self;
+        let begun = steps.taken().iter().zip(skipped).enumerate();
+        let feed = |(source, (&taken, &skipped)): (usize, (&u64, &u64))| {
+            let size = epoch.plan.sizes[source].max(1);
+            let place = PassPlace { source, pass: taken / size, row: taken % size, skipped };
+            let is_in_epoch = place.pass < epoch.plan.passes_of(source);
+            let pass = is_in_epoch.then(|| sources.begin_part(mixture, epoch, place)).transpose()?;
+            Ok(Feed { number: place.pass, pass, reported: 0 })
+        };
+        begun.map(feed).collect()
+    }
+
+    /// Whether other weights were set since the plan of this epoch was made, and the next step can have them.
+    fn is_outdated(&self, generation: u64) -> bool {
+        self.awaited.is_empty()
+            && !self.mixture.is_in_force(&self.epoch.run)
+            && self.sources.progress.is_last_begun(generation)
+    }
+
+    /// Goes over to the plan in force, and returns the number of steps that are left.
+    fn follow(&mut self) -> Result<u64> {
+        let (run, split) = self.mixture.run();
+        let plan = self.mixture.planned(&run, self.epoch.number)?;
+        let step = plan.not_skipped(self.steps.step());
+        self.steps = plan.course.steps_from(step);
+        let left = plan.steps_left(step);
+        self.epoch = PlannedEpoch { run, split, plan, ..self.epoch };
+        Ok(left)
+    }
+
     /// Takes the batches of a step; false if one of them is still to come.
     fn take(
         &mut self,
@@ -317,8 +362,14 @@ impl Course {
         let number = self.epoch.number;
         let early = || Error::new(ErrorKind::Internal, format!("epoch {number} of the mix ended early"));
         if self.awaited.is_empty() {
+            let (number, plan) = (self.steps.step(), &self.epoch.plan);
+            let next = plan.not_skipped(number);
+            if next > number {
+                self.steps = plan.course.steps_from(next);
+            }
+            self.mixture.begins_until(plan.first_step + self.steps.step() + 1);
             let step = self.steps.next().ok_or_else(early)?;
-            self.row += step.rows.iter().sum::<u64>();
+            self.row = step.before.iter().chain(&step.rows).sum();
             for source in 0..feeds.len() {
                 let shares = self.epoch.plan.share(&step, source, &self.epoch.split);
                 self.awaited.extend(shares.into_iter().map(|(pass, _)| (source, pass)));

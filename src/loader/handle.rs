@@ -183,7 +183,8 @@ impl Loader {
         let Some(mixture) = &self.sources.mixture else {
             let source = self.sources.first();
             let cache_tier = source.tiers.as_ref().map(|tiers| tiers.tier().to_string());
-            let saved = source.saved(at.epoch, at.row, at.skipped_of(0));
+            let mut saved = source.saved(at.epoch, at.row, at.skipped_of(0));
+            saved.order.denied_from = source.withheld_at((at.epoch, at.row));
             let split = source.split(&source.order()).into();
             return Position::new((at.epoch, at.row), vec![SavedSource { cache_tier, ..saved }], split, None);
         };
@@ -192,7 +193,9 @@ impl Loader {
         let drop_last = mixture.spec.drop_last;
         let split = Split { rows: 0, lanes, shard, global_batch, drop_last };
         let saved = |(number, source): (usize, &Arc<Source>)| {
-            source.saved(reached.passes[number], reached.rows[number], at.skipped_of(number))
+            let mut saved = source.saved(reached.passes[number], reached.rows[number], at.skipped_of(number));
+            saved.order.denied_from = source.withheld.digest(|step| step < reached.state.step);
+            saved
         };
         let sources = self.sources.all().iter().enumerate().map(saved).collect();
         let row = reached.rows.iter().sum();
@@ -235,8 +238,7 @@ impl Loader {
     /// do not fit the memory.
     pub fn restore(&self, position: &Position) -> Result<()> {
         self.sources.check_usable()?;
-        let at = self.sources.progress.get();
-        let here = self.sources.mixture.as_ref().map(|mixture| mixture.reached(at.epoch, at.row).state);
+        let here = self.sources.mixture.as_ref().map(|mixture| mixture.asked());
         position.check(self.sources.all().len(), here.as_ref())?;
         match (&self.sources.mixture, &position.mix) {
             (Some(mixture), Some(saved)) => self.restore_mix(mixture, position, saved),
@@ -248,6 +250,7 @@ impl Loader {
         let (source, saved) = (self.sources.first(), &position.sources[0]);
         let Position { epoch, row, .. } = *position;
         let mut order = source.order_of(saved, row)?;
+        saved.order.check_denied_from(source.withheld_at((epoch, row)))?;
         source.take_skips(&mut order, &saved.order, (epoch, row))?;
         source.check_fits(&order)?;
         if let Some((tiers, saved)) = source.tiers.as_ref().zip(saved.cache_tier.as_deref()) {
@@ -261,10 +264,13 @@ impl Loader {
 
     fn restore_mix(&self, mixture: &Mixture, position: &Position, saved: &SavedMix) -> Result<()> {
         let mut orders = Vec::new();
+        let step = saved.step;
         for (number, (source, saved)) in self.sources.all().iter().zip(&position.sources).enumerate() {
             // In the middle of an epoch the rows must stay the same: no other row may be denied.
             let row = u64::from(position.row > 0).min(saved.order.rows);
             orders.push(source.order_of(saved, row).map_err(of_source(number))?);
+            let withheld = source.withheld.digest(|from| from < step);
+            saved.order.check_denied_from(withheld).map_err(of_source(number))?;
         }
         let lanes = orders[0].lanes();
         if orders.iter().any(|order| order.lanes() != lanes) {
@@ -272,11 +278,13 @@ impl Loader {
         }
         let (run, split) = mixture.run();
         let split = MixSplit { lanes, ..split };
-        let rule = CourseRule { unit: split.unit(), ..run.rule.clone() };
-        let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
-        let mut run = Run { rule, origin };
+        let schedule = mixture.schedule(saved)?;
+        let rule = CourseRule { unit: split.unit(), schedule, ..run.rule.clone() };
         let is_same = position.split.global_batch_size == split.global_batch
             && position.split.drop_last == mixture.spec.drop_last;
+        let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
+        let skipped = mixture.skipped(saved, (run.skipped.clone(), is_same))?;
+        let mut run = Run { rule, origin, skipped, set_from: saved.set_from };
         let rows = position.sources.iter().map(|source| source.rows);
         if !is_same {
             run.origin = Origin {
@@ -298,8 +306,9 @@ impl Loader {
         for (source, order) in self.sources.all().iter().zip(orders) {
             source.restored(order);
         }
-        let is_over = step == plan.course.steps();
+        let is_over = plan.steps_left(step) == 0;
         mixture.replace(run, lanes, (position.epoch, plan));
+        mixture.begins_until(0);
         self.set(position, is_over);
         Ok(())
     }
@@ -315,6 +324,26 @@ impl Loader {
                 skipped: if skipped.iter().any(|rows| *rows > 0) { skipped.into() } else { Arc::default() },
             },
         });
+    }
+
+    /// Sets the weights of a mix during the run: from step `from` of the run on, counted through all epochs,
+    /// or from the next step. They hold until they are set again, in place of those of the schedule. The
+    /// epoch under way goes on with them; its row groups are read again, since other rows are needed. Every
+    /// rank must set the same weights at the same step.
+    ///
+    /// A position keeps the weights, so a loader that is built as this one was goes on with them.
+    ///
+    /// # Errors
+    /// This is no mix; a weight cannot work; batches of the step were taken already, by a consumer that takes
+    /// them ahead; or with these weights the epoch would have no end.
+    pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
+        self.sources.check_usable()?;
+        let Some(mixture) = &self.sources.mixture else {
+            return Err(Error::invalid("weights were set, with a single data set")
+                .hint("mix several with `Loader::mix`"));
+        };
+        let at = self.sources.progress.get();
+        mixture.set_weights(weights, from, (at.epoch, at.row))
     }
 
     /// A warning that has not been returned yet: that the disk of the cache or of the trace failed, that

@@ -10,12 +10,15 @@ mod join;
 mod masks;
 
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 
 use super::spec::LoaderSpec;
-use crate::shard::{MixSplit, MixedEpoch, Origin, Run, SavedMix, Shard, Steps, Weights};
+use crate::shard::{
+    MixSplit, MixedEpoch, Origin, Run, SavedMix, Shard, SkippedSteps, Steps, Weights, damaged,
+};
 pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
@@ -37,6 +40,10 @@ pub(super) struct Mixture {
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
+    /// The weights that were given, by the step from which they hold.
+    given: Vec<(u64, Weights)>,
+    /// The step of the run after the last one of which an epoch began to take the batches.
+    begun: AtomicU64,
     plan: Mutex<Plan>,
 }
 
@@ -92,6 +99,8 @@ impl Mixture {
             joiner,
             delivered: run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect(),
             spec,
+            given: run.rule.schedule.clone(),
+            begun: AtomicU64::new(0),
             plan: Mutex::new(Plan::new(run, lanes, (0, first))),
         }
     }
@@ -104,6 +113,16 @@ impl Mixture {
     pub(super) fn run(&self) -> (Arc<Run>, MixSplit) {
         let plan = self.plan();
         (plan.run.clone(), self.split(plan.lanes, self.spec.shard))
+    }
+
+    /// Whether a run is the one that is planned.
+    pub(super) fn is_in_force(&self, run: &Arc<Run>) -> bool {
+        Arc::ptr_eq(run, &self.plan().run)
+    }
+
+    /// Says that an epoch takes the batches of the steps of the run before this one.
+    pub(super) fn begins_until(&self, step: u64) {
+        self.begun.store(step, Relaxed);
     }
 
     /// The share of a rank, in orders of `lanes` lanes.
@@ -140,7 +159,116 @@ impl Mixture {
         let (run, _) = self.run();
         let Ok(plan) = self.planned(&run, number) else { return 0 };
         let before: u64 = plan.taken.iter().sum();
-        plan.course.steps() + before.div_ceil(run.rule.global_batch)
+        plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
+    }
+
+    /// Sets the weights from a step of the run on, or from the next step. `at` is where the run is: the epoch,
+    /// and how many rows of it were handed over.
+    ///
+    /// # Errors
+    /// The weights cannot work, or batches of the step were taken already.
+    pub(super) fn set_weights(&self, weights: &[f64], from: Option<u64>, at: (u64, u64)) -> Result<()> {
+        let (run, _) = self.run();
+        let (epoch, row) = at;
+        let plan = self.planned(&run, epoch)?;
+        let now = plan.first_step + plan.step_of(row);
+        let step = from.unwrap_or(now);
+        if step < now {
+            return Err(Error::invalid(format!(
+                "weights are set from step {step}, and the run is at step {now}"
+            ))
+            .hint("give a step that has not come, or leave it out for the next one"));
+        }
+        let begun = self.begun.load(Relaxed);
+        if step < begun {
+            let cause =
+                format!("weights are set from step {step}, and batches were made ahead up to step {begun}");
+            return Err(Error::invalid(cause).hint(format!(
+                "give a later step, the same on every rank, such as {}",
+                now.saturating_add(2 * (begun - now))
+            )));
+        }
+        let sources = run.rule.rows.len();
+        if weights.len() != sources {
+            return Err(Error::invalid(format!("{} weights were given", weights.len()))
+                .hint(format!("there are {sources} sources")));
+        }
+        let mut schedule: Vec<_> = run.rule.schedule.iter().filter(|(at, _)| *at < step).cloned().collect();
+        check_length(sources, schedule.len())?;
+        schedule.push((step, Weights::new(weights)?));
+        let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
+        run.rule.schedule = schedule;
+        if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
+            // Weights that change where an epoch ended must not continue it.
+            run.origin =
+                Origin { epoch, step: plan.first_step, passes: plan.passes.clone(), taken: vec![0; sources] };
+        }
+        let first = Arc::new(run.epoch(epoch)?);
+        let lanes = self.plan().lanes;
+        self.replace(run, lanes, (epoch, first));
+        Ok(())
+    }
+
+    /// The weights of a run from a saved position on: those that were given, and those that were set.
+    pub(super) fn schedule(&self, saved: &SavedMix) -> Result<Vec<(u64, Weights)>> {
+        let Some(set_from) = saved.set_from else { return Ok(self.given.clone()) };
+        let sources = self.delivered.len();
+        let mut schedule: Vec<_> = self.given.iter().filter(|(from, _)| *from < set_from).cloned().collect();
+        for (from, parts) in saved.schedule.iter().filter(|(from, _)| *from >= set_from) {
+            schedule.push((*from, Weights::of_parts(parts, sources).ok_or_else(damaged)?));
+        }
+        Ok(schedule)
+    }
+
+    /// The rule that was given, in the form of a position at step 0.
+    pub(super) fn asked(&self) -> SavedMix {
+        let (run, _) = self.run();
+        SavedMix { schedule: parts_of(&self.given), set_from: None, ..self.saved(&run, 0) }
+    }
+
+    /// The part of a position that only a mix has, at a step of a run.
+    fn saved(&self, run: &Run, step: u64) -> SavedMix {
+        SavedMix {
+            step,
+            stop: run.rule.stop,
+            repeat: run.rule.repeat,
+            schedule: parts_of(&run.rule.schedule),
+            random_shares: run.rule.random_shares,
+            set_from: run.set_from,
+            max_passes: run.rule.max_passes.clone(),
+            skipped: run.skipped.to_vec(),
+            origin: (run.origin != Origin::of_sources(run.rule.rows.len())).then(|| run.origin.clone()),
+        }
+    }
+
+    /// The steps that a run passes over from a saved position on: those of the position, unless the loader
+    /// has its own; `here` has these, and whether the batches are those of the position.
+    ///
+    /// # Errors
+    /// The position passes over later steps that the loader does not, or that have other rows here.
+    pub(super) fn skipped(
+        &self,
+        saved: &SavedMix,
+        here: (Arc<[SkippedSteps]>, bool),
+    ) -> Result<Arc<[SkippedSteps]>> {
+        let (here, is_same) = here;
+        let is_open = self.spec.skip_steps.is_empty();
+        let missing = saved.skipped.iter().filter(|steps| steps.to > saved.step);
+        let missing = missing.into_iter().find(|steps| !is_same || !(is_open || here.contains(steps)));
+        let Some(SkippedSteps { from, to }) = missing else {
+            return Ok(if is_open { saved.skipped.clone().into() } else { here });
+        };
+        let (cause, hint) = match is_same {
+            true => (
+                format!("the state passes over steps {from} to {to}, this mix does not"),
+                "leave out `skip_steps` to use that of the state, or give all of its ranges".to_owned(),
+            ),
+            false => (
+                format!("the state passes over steps {from} to {to}, which have other rows in this mix"),
+                format!("keep `global_batch_size` and `drop_last` of the state until step {to}"),
+            ),
+        };
+        Err(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
     /// How far an epoch that has given `row` rows got.
@@ -155,19 +283,28 @@ impl Mixture {
             }
             Err(_) => (vec![0; sources], vec![0; sources], 0),
         };
-        let parts = |(from, weights): &(u64, Weights)| {
-            (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
-        };
-        let state = SavedMix {
-            step,
-            stop: run.rule.stop,
-            repeat: run.rule.repeat,
-            schedule: run.rule.schedule.iter().map(parts).collect(),
-            random_shares: run.rule.random_shares,
-            origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone()),
-        };
+        let state = self.saved(&run, step);
         Reached { passes, rows, state }
     }
+}
+
+/// Weights as whole parts, by the step from which they hold.
+fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
+    let parts = |(from, weights): &(u64, Weights)| {
+        (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
+    };
+    schedule.iter().map(parts).collect()
+}
+
+/// Refuses a schedule that a position would not hold.
+fn check_length(sources: usize, changes: usize) -> Result<()> {
+    let weights = sources.saturating_mul(changes);
+    if weights <= MAX_WEIGHTS {
+        return Ok(());
+    }
+    let cause = format!("the schedule has {weights} weights: {changes} changes of {sources} sources");
+    Err(Error::invalid(cause)
+        .hint(format!("a position holds up to {MAX_WEIGHTS}; change the weights less often")))
 }
 
 /// The weights by the step of the run from which they hold: those of the sources first, then those of a
@@ -177,16 +314,7 @@ impl Mixture {
 /// A weight cannot work, the number of weights is not that of sources, or a step does not come after the one
 /// before.
 pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
-    let weights = first.len().saturating_mul(schedule.len());
-    if weights > MAX_WEIGHTS {
-        let cause = format!(
-            "the schedule has {weights} weights: {} changes of {} sources",
-            schedule.len(),
-            first.len()
-        );
-        return Err(Error::invalid(cause)
-            .hint(format!("a position holds up to {MAX_WEIGHTS}; change the weights less often")));
-    }
+    check_length(first.len(), schedule.len())?;
     let mut all = vec![(0, Weights::new(first)?)];
     for (step, weights) in schedule {
         if weights.len() != first.len() {

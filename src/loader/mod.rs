@@ -12,6 +12,7 @@
 //!   `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
 //!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
+//! * `withheld` has the rows that are denied from a step on,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `petastorm` reads the schema beside the files of a data set of Petastorm,
 //! * `repack` writes a data set again with its JPEGs in another form,
@@ -63,6 +64,7 @@ mod stats;
 mod threads;
 mod tiers;
 mod warm;
+mod withheld;
 
 pub use crate::monitor::Stage;
 pub use advice::{BetterMixing, MixingOption};

@@ -38,6 +38,7 @@ use super::queue;
 use super::row_groups::Source;
 use super::semaphore::BatchSemaphore;
 use super::threads::{self, IoRuntime, Process};
+use super::withheld::OfPass;
 use crate::monitor::Watch;
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, Walk};
@@ -94,6 +95,8 @@ pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
     /// The order in which each part gives its rows.
     pub(crate) deals: Arc<Deals>,
+    /// The rows that are not delivered.
+    pub(crate) withheld: OfPass,
     /// A walk that only sees which parts enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
@@ -319,7 +322,7 @@ impl Driven {
         let unplanned = || Error::new(ErrorKind::Internal, "an epoch that was not planned");
         let Work { plans, source, batches } = self.work.as_mut().ok_or_else(unplanned)?;
         let planned = plans.iter().position(|planned| planned.key == *key).ok_or_else(unplanned)?;
-        let Planned { key, deals, scout, walk, next_at } = plans.swap_remove(planned);
+        let Planned { key, deals, withheld, scout, walk, next_at } = plans.swap_remove(planned);
         let permits = self.permits.get_or_insert_with(|| BatchSemaphore::new(source.ahead, *batches)).clone();
 
         let watch = Watch::new(&source.monitor);
@@ -334,7 +337,7 @@ impl Driven {
             move || ended(Event::Fetched),
             watch.clone(),
         );
-        let maker = BatchMaker::new(source, watch.clone(), key.epoch, admission.clone());
+        let maker = BatchMaker::new(source, watch.clone(), (key.epoch, withheld), admission.clone());
         let budget = source.fetcher.budget.clone();
         let arrivals = Arrivals::new((arriving, gauge), budget, admission.clone(), watch.clone());
         let (hand_over, batches) = HandOver::new(permits, admission.clone(), watch.clone());

@@ -110,7 +110,8 @@ pub struct SourcePlan {
     pub rows: u64,
     /// The passes over the source that the epoch begins.
     pub passes: u64,
-    /// The rows of its last pass that are not read.
+    /// The rows of its passes that are not read: those that are left at the end of the last pass, and those
+    /// of steps that are passed over.
     pub unread: u64,
 }
 
@@ -227,7 +228,9 @@ struct Entered {
 impl RankPlan {
     /// The plan of an epoch of a mix.
     pub(super) fn of_mix(epoch: u64, plan: &MixedEpoch, split: MixSplit, memory: u64) -> Self {
+        let skipped = plan.rows_skipped();
         let of_source = |(source, &rows): (usize, &u64)| {
+            let rows = rows - skipped[source];
             let (size, passes) = (plan.sizes[source], plan.passes_of(source));
             // A source that gives no rows is left out as a whole.
             SourcePlan { size, rows, passes, unread: passes.max(1) * size - rows }
@@ -237,7 +240,7 @@ impl RankPlan {
             epoch,
             rank: split.shard.rank(),
             world: split.shard.world(),
-            steps: plan.course.steps(),
+            steps: plan.steps_left(0),
             rows: sources.iter().map(|source| source.rows).sum(),
             lanes: split.lanes,
             memory,

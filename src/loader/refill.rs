@@ -53,6 +53,8 @@ impl StandIn {
 /// The batches of an epoch on their way to the consumer.
 pub(super) struct Refill {
     on_bad_row: OnBadRow,
+    /// Whether batches may have no row.
+    may_be_empty: bool,
     /// Whether the last column says which rows count.
     row_mask: bool,
     /// The number of bad rows that the epoch left out before it was resumed.
@@ -66,8 +68,23 @@ pub(super) struct Refill {
 }
 
 impl Refill {
-    pub(super) fn new(on_bad_row: OnBadRow, row_mask: bool, before: u64, left_out: &[BadRow]) -> Self {
-        Refill { on_bad_row, row_mask, before, bad: left_out.to_vec(), waiting: VecDeque::new(), first: None }
+    /// `withholds` says that rows may be left out that are not bad.
+    pub(super) fn new(
+        (on_bad_row, withholds): (OnBadRow, bool),
+        row_mask: bool,
+        before: u64,
+        left_out: &[BadRow],
+    ) -> Self {
+        let may_be_empty = withholds || matches!(on_bad_row, OnBadRow::Skip { .. });
+        Refill {
+            on_bad_row,
+            may_be_empty,
+            row_mask,
+            before,
+            bad: left_out.to_vec(),
+            waiting: VecDeque::new(),
+            first: None,
+        }
     }
 
     /// The number of bad rows that the epoch left out before it was resumed.
@@ -105,7 +122,7 @@ impl Refill {
         self.on_bad_row.check(self.before, &self.bad)?;
         taken.padded += taken.made.refilled;
         let waits_for_row = self.waiting.back().is_some_and(Taken::is_empty);
-        if !taken.is_empty() && matches!(self.on_bad_row, OnBadRow::Skip { .. }) {
+        if !taken.is_empty() && self.may_be_empty {
             let of_this = || {
                 let Collated { batch, numbers, keys, .. } = &taken.made;
                 StandIn::first_of(batch, numbers, keys.as_deref())

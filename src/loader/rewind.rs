@@ -96,7 +96,7 @@ impl Rewind {
     /// steps cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
-        let plan = mixed.planned(epoch)?;
+        let plan = Arc::new(mixed.planned(epoch)?.whole());
         let shard = Shard::new(rank, self.world())?;
         if plan.taken.iter().any(|taken| *taken > 0) {
             let cause = format!("the steps of epoch {epoch} cannot be counted: it began with other batches");
@@ -145,7 +145,8 @@ impl Rewind {
             Some(mixed) => {
                 let plan = mixed.planned(epoch)?;
                 let shard = Shard::new(rank, self.world())?;
-                self.of_step(&plan, plan.step_of(row), MixSplit { shard, ..mixed.split })?
+                let next = plan.not_skipped(plan.step_of(row));
+                self.of_step(&plan, next, MixSplit { shard, ..mixed.split })?
             }
         }
         .unwrap_or_default())
@@ -168,7 +169,9 @@ impl Rewind {
             Some(mixed) => {
                 let (plan, split, this) =
                     (mixed.planned(epoch)?, MixSplit { shard, ..mixed.split }, self.clone());
-                let steps = plan.step_of(row)..;
+                let skipped = plan.skipped.clone();
+                let is_left = move |step: &u64| !skipped.iter().any(|range| range.contains(step));
+                let steps = (plan.step_of(row)..).filter(is_left);
                 Box::new(steps.map_while(move |step| this.of_step(&plan, step, split).ok().flatten()))
             }
         };

@@ -18,6 +18,7 @@ use super::sizing::Sizing;
 use super::spec::LoaderSpec;
 use super::stats::StageStats;
 use super::tiers::Tiers;
+use super::withheld::{Withheld, place_of};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::reader::reads::Reads;
@@ -51,6 +52,8 @@ pub(super) struct Source {
     pub(super) filter: Option<String>,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
+    /// The rows that are denied from a step on.
+    pub(super) withheld: Withheld,
     /// The files of the data set as a position has them, once they are asked for.
     pub(super) files: OnceLock<SavedFiles>,
     /// A warning about the options, which is returned once.
@@ -120,7 +123,12 @@ impl Source {
         begun: impl FnOnce() -> Result<Begun>,
     ) -> Result<Pass> {
         let refill = |before: u64, left_out: &[BadRow]| {
-            Refill::new(self.collator.on_bad_row, self.collator.row_mask, before, left_out)
+            Refill::new(
+                (self.collator.on_bad_row, !self.withheld.is_empty()),
+                self.collator.row_mask,
+                before,
+                left_out,
+            )
         };
         let mut of_pass = None;
         let receiver = self.engine.begin(|| {
@@ -150,6 +158,7 @@ impl Source {
                 });
                 let (scouted, walked) = (deals.clone(), deals.clone());
                 Planned {
+                    withheld: self.withheld.of_pass(&key, &split),
                     key,
                     deals,
                     scout: Box::new(move || scouted.scout(split, start)),
@@ -296,6 +305,12 @@ impl Source {
             format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
         Err(Error::new(ErrorKind::StateMismatch, cause)
             .hint("leave out `skip_steps` to use that of the state, or give all of its ranges"))
+    }
+
+    /// A hash of the rows that this source, alone, withheld before a place of the run.
+    pub(super) fn withheld_at(&self, place: (u64, u64)) -> Option<String> {
+        let split = self.split(&self.order());
+        self.withheld.digest(|step| place_of(step, &split) < place)
     }
 
     /// Checks that an order fits the memory.

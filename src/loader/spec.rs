@@ -69,6 +69,10 @@ pub struct LoaderSpec {
     /// Rows that are left out of every epoch. Default: none.
     #[serde(skip_serializing_if = "Deny::is_empty")]
     pub deny: Deny,
+    /// Rows that are not delivered from a step of the run on, which keep their places in the order. Default:
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny_from: Vec<(u64, Deny)>,
     /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the
     /// last. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +122,10 @@ pub struct LoaderSpec {
     /// Whether a source of a mix that ends before the epoch begins again. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub repeat: bool,
+    /// In a mix that ends with its last source, the most passes over each source in an epoch, `None` for no
+    /// limit. Default: no limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub max_passes: Vec<Option<u64>>,
     /// Whether batches of a mix have a column `source` with the number of the source of each row. Default:
     /// false.
     #[serde(skip_serializing_if = "is_false")]
@@ -276,6 +284,7 @@ impl Default for LoaderSpec {
             row_mask: false,
             filter: None,
             deny: Deny::default(),
+            deny_from: Vec::new(),
             skip_steps: Vec::new(),
             samples: Samples::default(),
             shard: Shard::default(),
@@ -293,6 +302,7 @@ impl Default for LoaderSpec {
             random_shares: None,
             stop: Stop::default(),
             repeat: true,
+            max_passes: Vec::new(),
             source: false,
         }
     }

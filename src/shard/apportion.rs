@@ -57,6 +57,12 @@ impl Weights {
         Ok(Weights::of(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
     }
 
+    /// The weights that a position has as whole parts; `None` if they cannot be those of `sources` sources.
+    pub(crate) fn of_parts(parts: &[u64], sources: usize) -> Option<Self> {
+        let sum = parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part))?;
+        (parts.len() == sources && (1..=MAX_PARTS).contains(&sum)).then(|| Weights::of(parts.to_vec()))
+    }
+
     fn of(parts: Vec<u64>) -> Self {
         let parts = reduced(parts);
         Weights { sum: parts.iter().sum(), parts }
@@ -112,7 +118,7 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// Goes through the steps, each of `units` units, and says how many units each source gets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Apportionment {
     /// The units of each source in every step, rounded down.
     down: Vec<u64>,

@@ -40,6 +40,8 @@ pub(crate) struct CourseRule {
     pub(crate) stop: Stop,
     /// Whether a source that ends before the epoch begins again.
     pub(crate) repeat: bool,
+    /// The most passes over each source in an epoch, if it begins again; empty if there is no limit.
+    pub(crate) max_passes: Vec<Option<u64>>,
     /// Whether steps that are not full are left out.
     pub(crate) drop_last: bool,
     /// The weights from a step of the run on, in order; the first entry is for step 0.
@@ -57,7 +59,7 @@ pub(crate) struct MixedStep {
 }
 
 /// Consecutive steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Stage {
     /// The number of its first step in the epoch, and the rows of each source before it.
     first: u64,
@@ -66,7 +68,7 @@ struct Stage {
     shares: Shares,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Shares {
     /// Full steps.
     Full(StepShares),
@@ -75,7 +77,7 @@ enum Shares {
 }
 
 /// The stages of an epoch, from which its steps follow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Course {
     stages: Vec<Stage>,
     unit: u64,
@@ -91,6 +93,20 @@ impl CourseRule {
         let next = self.schedule.partition_point(|(from, _)| *from <= step);
         let weights = next.checked_sub(1).and_then(|at| self.schedule[at].1.only(keeps));
         (weights, self.schedule.get(next).map(|(from, _)| *from))
+    }
+
+    /// Whether a source had a weight, and has none from this step of the run on.
+    pub(super) fn has_ended(&self, source: usize, step: u64) -> bool {
+        let next = self.schedule.partition_point(|(from, _)| *from <= step);
+        let (before, later) = self.schedule.split_at(next.saturating_sub(1));
+        let has_weight = |entries: &[(u64, Weights)]| entries.iter().any(|(_, it)| it.part(source) > 0);
+        has_weight(before) && !has_weight(later)
+    }
+
+    /// The most rows of a source in an epoch.
+    fn most(&self, source: usize) -> u64 {
+        let passes = self.max_passes.get(source).copied().flatten().unwrap_or(u64::MAX);
+        passes.saturating_mul(self.rows[source])
     }
 
     /// The last step of the run at which the weights change.
@@ -137,6 +153,16 @@ impl Making<'_> {
         self.rule.rows[source].saturating_sub(self.taken[source])
     }
 
+    /// The rows that a source may still give in the epoch, in all of its passes.
+    fn room(&self, source: usize) -> u64 {
+        self.rule.most(source).saturating_sub(self.taken[source])
+    }
+
+    /// Whether a source had a weight before the next step, and never again has one.
+    fn has_ended(&self, source: usize) -> bool {
+        self.rule.has_ended(source, self.begin + self.steps)
+    }
+
     fn push(&mut self, steps: u64, shares: Shares) {
         if steps == 0 {
             return;
@@ -178,9 +204,9 @@ impl Making<'_> {
         }
     }
 
-    /// Adds a step of the last rows of a source, with a matching number of rows of the others.
-    fn short(&mut self, ending: usize, units: &[u64], up: bool) {
-        let (unit, last) = (self.rule.unit, self.left(ending));
+    /// Adds a step of the `last` rows of a source, with a matching number of rows of the others.
+    fn short(&mut self, (ending, last): (usize, u64), units: &[u64], up: bool) {
+        let unit = self.rule.unit;
         let share = |source: usize| {
             if source == ending {
                 return last;
@@ -198,15 +224,22 @@ impl Making<'_> {
     }
 
     /// Among the sources that get units, the one whose remaining rows are the smallest share of its units, or
-    /// the largest.
-    fn ending(&self, units: &[u64], of: impl Fn(usize) -> bool, smallest: bool) -> Option<usize> {
-        let gets = |source: &usize| units[*source] > 0 && of(*source);
-        let product = |source: usize, other: usize| u128::from(self.left(source)) * u128::from(units[other]);
-        (0..units.len()).filter(gets).reduce(|one, other| {
+    /// the largest; with these rows.
+    fn ending(
+        &self,
+        units: &[u64],
+        left: impl Fn(usize) -> Option<u64>,
+        smallest: bool,
+    ) -> Option<(usize, u64)> {
+        let gets = |source: &usize| units[*source] > 0 && left(*source).is_some();
+        let rows = |source: usize| left(source).unwrap_or(0);
+        let product = |source: usize, other: usize| u128::from(rows(source)) * u128::from(units[other]);
+        let ending = (0..units.len()).filter(gets).reduce(|one, other| {
             let is_less = product(other, one) < product(one, other);
             let is_more = product(other, one) > product(one, other);
             if if smallest { is_less } else { is_more } { other } else { one }
-        })
+        });
+        ending.map(|source| (source, rows(source)))
     }
 
     /// The number of steps for which no source needs more rows than it has.
@@ -220,7 +253,7 @@ impl Making<'_> {
             let (weights, change) = self.rule.weights(self.begin + self.steps, |_| true);
             let Some(weights) = weights else { return Err(no_weight()) };
             if let End::At(units) = self.full(&weights, change, Making::within) {
-                let ending = self.ending(&units, |_| true, true);
+                let ending = self.ending(&units, |source| Some(self.left(source)), true);
                 ending.into_iter().for_each(|ending| self.short(ending, &units, false));
                 return Ok(());
             }
@@ -229,49 +262,67 @@ impl Making<'_> {
 
     fn one_after_another(&mut self) -> Result<()> {
         let mut is_over: Vec<bool> = (0..self.taken.len()).map(|source| self.left(source) == 0).collect();
-        while is_over.iter().any(|is_over| !is_over) {
+        loop {
+            (0..is_over.len()).for_each(|source| is_over[source] |= self.has_ended(source));
+            if is_over.iter().all(|is_over| *is_over) {
+                return Ok(());
+            }
             let (weights, change) = self.rule.weights(self.begin + self.steps, |source| !is_over[source]);
             let Some(weights) = weights else {
                 let source = is_over.iter().position(|is_over| !is_over).unwrap_or(0);
                 return Err(never_ends(source, "once the others have ended"));
             };
             if let End::At(units) = self.full(&weights, change, Making::within) {
-                if let Some(ending) = self.ending(&units, |_| true, true) {
+                if let Some(ending) = self.ending(&units, |source| Some(self.left(source)), true) {
                     self.short(ending, &units, false);
-                    is_over[ending] = true;
+                    is_over[ending.0] = true;
                 }
                 (0..is_over.len()).for_each(|source| is_over[source] |= self.left(source) == 0);
             }
         }
-        Ok(())
     }
 
     fn until_all_ended(&mut self) -> Result<()> {
+        let mut is_over: Vec<bool> = (0..self.taken.len()).map(|source| self.room(source) == 0).collect();
         loop {
-            let (weights, change) = self.rule.weights(self.begin + self.steps, |_| true);
-            let Some(weights) = weights else { return Err(no_weight()) };
-            let awaited: Vec<usize> = (0..self.taken.len()).filter(|source| self.left(*source) > 0).collect();
-            if awaited.is_empty() {
-                return Ok(());
-            }
+            let is_awaited =
+                |source: &usize| self.left(*source) > 0 && !is_over[*source] && !self.has_ended(*source);
+            let awaited: Vec<usize> = (0..self.taken.len()).filter(is_awaited).collect();
+            let Some(&first) = awaited.first() else { return Ok(()) };
+            let (weights, change) = self.rule.weights(self.begin + self.steps, |source| !is_over[source]);
+            let Some(weights) = weights else { return Err(never_ends(first, "once the others have ended")) };
             let idle = awaited.iter().find(|source| weights.part(**source) == 0);
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // The step before the one in which the last of these sources ends.
+            // The step before the one in which the last of these sources ends, or a source has had its passes.
             let most = |this: &Self, shares: &StepShares| {
-                let limit = |&source: &usize| (source, this.left(source).div_ceil(this.rule.unit) - 1);
+                let unit = this.rule.unit;
+                let limit = |&source: &usize| (source, this.left(source).div_ceil(unit) - 1);
                 let limits: Vec<_> = awaited.iter().map(limit).collect();
+                let rooms: Vec<_> = (0..this.taken.len())
+                    .filter(|source| !is_over[*source] && this.rule.most(*source) < u64::MAX)
+                    .map(|source| (source, this.room(source) / unit))
+                    .collect();
                 // A source without a weight can only get one with a change of weights.
-                shares.last_before(&limits, true).unwrap_or(u64::MAX)
+                let all = shares.last_before(&limits, true).unwrap_or(u64::MAX);
+                let of_passes = (!rooms.is_empty()).then(|| shares.last_before(&rooms, false)).flatten();
+                all.min(of_passes.unwrap_or(u64::MAX))
             };
-            if let End::At(units) = self.full(&weights, change, most) {
-                let is_awaited = |source: usize| self.left(source) > 0;
-                if let Some(ending) = self.ending(&units, is_awaited, false) {
-                    self.short(ending, &units, true);
-                }
-                return Ok(());
+            let End::At(units) = self.full(&weights, change, most) else { continue };
+            let room = |source: usize| (!is_over[source]).then(|| self.room(source));
+            let ended = self.ending(&units, room, true);
+            if let Some(ended) = ended.filter(|(source, rows)| *rows < units[*source] * self.rule.unit) {
+                self.short(ended, &units, false);
+                is_over[ended.0] = true;
+                (0..is_over.len()).for_each(|source| is_over[source] |= self.room(source) == 0);
+                continue;
             }
+            let left = |source: usize| Some(self.left(source)).filter(|_| awaited.contains(&source));
+            if let Some(ending) = self.ending(&units, left, false) {
+                self.short(ending, &units, true);
+            }
+            return Ok(());
         }
     }
 }

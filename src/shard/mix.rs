@@ -12,13 +12,14 @@
 //! rows of each lane, even if a pass ends in them, and a rank keeps to its lanes. The rows of a step depend
 //! on neither rank nor world.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::course::{Course, CourseRule, MixedStep, Steps};
+use super::skips::{SkippedSteps, no_step_left};
 use super::spec::Shard;
 use super::split::{LaneSpan, Share, Split};
 
@@ -47,6 +48,8 @@ pub(crate) struct MixedEpoch {
     pub(crate) passes: Vec<u64>,
     /// The rows of each source that came before the first step of the course.
     pub(crate) taken: Vec<u64>,
+    /// The steps of the course that are passed over, as ascending ranges that do not touch.
+    pub(crate) skipped: Arc<[Range<u64>]>,
 }
 
 /// All epochs of a mix.
@@ -54,6 +57,10 @@ pub(crate) struct MixedEpoch {
 pub(crate) struct Run {
     pub(crate) rule: CourseRule,
     pub(crate) origin: Origin,
+    /// The steps that are passed over: rows of them are counted, but no rank gets them.
+    pub(crate) skipped: Arc<[SkippedSteps]>,
+    /// The step from which the weights were set during the run, if they were.
+    pub(crate) set_from: Option<u64>,
 }
 
 impl Origin {
@@ -90,7 +97,12 @@ impl Run {
                     ))
                     .hint("use smaller batches, or leave out `drop_last`"));
                 }
-                return Ok(MixedEpoch { course, sizes, first_step: step, passes, taken });
+                let skipped = SkippedSteps::of_epoch(&self.skipped, step, course.steps());
+                let planned = MixedEpoch { course, sizes, first_step: step, passes, taken, skipped };
+                if planned.steps_left(0) == 0 && planned.taken.iter().all(|taken| *taken == 0) {
+                    return Err(no_step_left(epoch, planned.course.steps()));
+                }
+                return Ok(planned);
             }
             // Once the weights stay the same, all epochs are the same.
             let are_alike = step >= self.rule.last_change() && taken.iter().all(|taken| *taken == 0);
@@ -109,6 +121,22 @@ impl Run {
 }
 
 impl Run {
+    /// Refuses to pass over whole epochs.
+    ///
+    /// # Errors
+    /// An epoch would have no step; or the errors of [`epoch`](Self::epoch).
+    pub(crate) fn check_skipped(&self) -> Result<()> {
+        for SkippedSteps { from, to } in self.skipped.iter() {
+            let (number, _) = Run { skipped: Arc::default(), ..self.clone() }.locate(*from)?;
+            let epoch = self.epoch(number)?;
+            // A longer range has the whole of the epoch in which it goes on.
+            if epoch.first_step + epoch.course.steps() < *to {
+                self.epoch(number + 1)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The epoch of a step of the run, and the step's number in that epoch.
     ///
     /// # Errors
@@ -135,6 +163,32 @@ impl MixedEpoch {
     pub(crate) fn step_of(&self, row: u64) -> u64 {
         let row = if row == 0 { self.taken.iter().sum() } else { row };
         self.course.step_of(row)
+    }
+
+    /// A step, or the next one that is not passed over if it is.
+    pub(crate) fn not_skipped(&self, step: u64) -> u64 {
+        self.skipped.iter().find(|range| range.contains(&step)).map_or(step, |range| range.end)
+    }
+
+    /// The number of steps from a step on that are not passed over.
+    pub(crate) fn steps_left(&self, step: u64) -> u64 {
+        let passed = self.skipped.iter().map(|range| range.end.saturating_sub(range.start.max(step)));
+        self.course.steps().saturating_sub(step) - passed.sum::<u64>()
+    }
+
+    /// The rows of each source that are passed over.
+    pub(crate) fn rows_skipped(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.sizes.len()];
+        for range in self.skipped.iter() {
+            let (from, to) = (self.taken_before(range.start), self.taken_before(range.end));
+            (0..).zip(&mut rows).for_each(|(source, rows)| *rows += to[source] - from[source]);
+        }
+        rows
+    }
+
+    /// The same epoch with no step passed over.
+    pub(crate) fn whole(&self) -> Self {
+        MixedEpoch { skipped: Arc::default(), ..self.clone() }
     }
 
     /// The rows of each source that came before a step.
@@ -284,10 +338,11 @@ pub(crate) struct Portion {
 impl PartialEq for Portion {
     fn eq(&self, other: &Self) -> bool {
         let key = |one: &Self| (one.epoch.first_step, one.epoch.passes[one.source], one.source, one.split);
-        // Within one run, epochs that begin at the same step are the same.
         key(self) == key(other)
             && self.epoch.taken == other.epoch.taken
-            && self.epoch.course.rows() == other.epoch.course.rows()
+            && (Arc::ptr_eq(&self.epoch.course, &other.epoch.course)
+                || self.epoch.course == other.epoch.course)
+            && self.epoch.skipped == other.epoch.skipped
     }
 }
 
@@ -331,6 +386,11 @@ impl Iterator for PortionShares {
         let Portion { epoch, source, split } = &self.portion;
         let end = ((self.pass + 1) * epoch.sizes[*source]).min(epoch.course.rows()[*source]);
         loop {
+            let number = self.steps.step();
+            let next = epoch.not_skipped(number);
+            if next > number {
+                self.steps = epoch.course.steps_from(next);
+            }
             let step = self.steps.next()?;
             if step.before[*source] >= end {
                 return None;

@@ -70,7 +70,7 @@ pub(crate) use part_map::{PartMap, PartSet};
 pub(crate) use position::{LAST_EPOCH, SavedMix, damaged};
 pub use position::{OrderId, Position, SavedSource, SavedSplit, SavedTable};
 pub(crate) use random_shares::BLOCK as SHARES_BLOCK;
-pub(crate) use skips::SkippedRows;
+pub(crate) use skips::{SkippedRows, SkippedSteps};
 pub(crate) use spec::Mixing;
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};

@@ -82,6 +82,11 @@ impl OrderSpec {
         OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
     }
 
+    /// The rows that it gives to each step, if it is that of a source of a mix.
+    pub(crate) fn portion(&self) -> Option<&Portion> {
+        self.portion.as_ref()
+    }
+
     /// The same order of the data set alone, outside of a mix.
     #[must_use]
     pub(crate) fn alone(self) -> Self {

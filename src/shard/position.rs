@@ -11,7 +11,7 @@ use super::files::SavedFiles;
 use super::kept_text::kept_text;
 use super::mix::Origin;
 use super::order_spec::OrderSpec;
-use super::skips::SkippedRows;
+use super::skips::{SkippedRows, SkippedSteps};
 use super::spec::Shuffle;
 use super::split::Split;
 
@@ -121,6 +121,12 @@ pub(crate) struct SavedMix {
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
     /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
+    /// The step from which the weights were set during the run: those of the schedule from there on.
+    pub(crate) set_from: Option<u64>,
+    /// The most passes over each source in an epoch; empty if there is no limit.
+    pub(crate) max_passes: Vec<Option<u64>>,
+    /// The steps that are passed over.
+    pub(crate) skipped: Vec<SkippedSteps>,
     /// The step since which the batches have been the same, if that is not the first one.
     pub(crate) origin: Option<Origin>,
 }
@@ -196,13 +202,21 @@ struct OfMix {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     random_shares: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    set_from: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    max_passes: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<SkippedSteps>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
     split: SavedSplit,
 }
 
 impl From<Position> for Written {
     fn from(Position { version, epoch, row, sources, split, mix }: Position) -> Self {
-        if let Some(SavedMix { step, stop, repeat, schedule, random_shares, origin }) = mix {
+        if let Some(of_mix) = mix {
+            let SavedMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, .. } = of_mix;
+            let SavedMix { skipped, origin, .. } = of_mix;
             return Written::Mix(OfMix {
                 mix: version,
                 epoch,
@@ -213,6 +227,9 @@ impl From<Position> for Written {
                 repeat,
                 schedule,
                 random_shares,
+                set_from,
+                max_passes,
+                skipped,
                 origin,
                 split,
             });
@@ -264,10 +281,13 @@ impl TryFrom<Map<String, Value>> for Position {
             };
             return Ok(Position { version, epoch, row, sources: vec![source], split, mix: None });
         }
-        let OfMix { mix, epoch, row, step, sources, stop, repeat, schedule, random_shares, origin, split } =
-            serde_json::from_value(fields.into()).map_err(error)?;
-        let of_mix = SavedMix { step, stop, repeat, schedule, random_shares, origin };
-        Ok(Position { version: mix, epoch, row, sources, split, mix: Some(of_mix) })
+        let of_mix: OfMix = serde_json::from_value(fields.into()).map_err(error)?;
+        let OfMix { mix: version, epoch, row, sources, split, .. } = of_mix;
+        let OfMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, .. } = of_mix;
+        let OfMix { skipped, origin, .. } = of_mix;
+        let of_mix =
+            SavedMix { step, stop, repeat, schedule, random_shares, set_from, max_passes, skipped, origin };
+        Ok(Position { version, epoch, row, sources, split, mix: Some(of_mix) })
     }
 }
 
@@ -290,6 +310,9 @@ pub struct OrderId {
     /// A hash of the denied rows, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
+    /// A hash of the rows that were denied from a step before this position on, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) denied_from: Option<String>,
     /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row; then all rows
     /// are counted in samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -312,6 +335,7 @@ impl OrderId {
             rows,
             filter: filter.map(kept_text),
             denied,
+            denied_from: None,
             samples: None,
             piece_rows: spec.piece_rows,
             skipped: spec.skipped.to_vec(),
@@ -331,6 +355,20 @@ impl OrderId {
 }
 
 impl OrderId {
+    /// Refuses to resume a saved order if other rows are left out here from a step before the position on.
+    pub(crate) fn check_denied_from(&self, here: Option<String>) -> Result<()> {
+        if self.denied_from == here {
+            return Ok(());
+        }
+        let (saved, here) = (or_none(&self.denied_from), or_none(&here));
+        let cause =
+            format!("the state was saved with rows {saved} denied from a step on, here they are {here}");
+        Err(Error::new(ErrorKind::StateMismatch, cause).hint(
+            "give `deny_from` as the run had it until the state, in the steps of these batches; other rows may \
+             be denied from the next step on",
+        ))
+    }
+
     /// Refuses to resume a saved order if `here` denies other rows.
     pub(crate) fn check_denied(&self, here: &OrderId) -> Result<()> {
         if self.denied == here.denied {
@@ -411,8 +449,17 @@ impl Position {
             let (saved, here) = (or_none(&saved.random_shares), or_none(&here.random_shares));
             return differs("random_shares", "mix", &saved, &here);
         }
+        if saved.max_passes != here.max_passes {
+            let words = |passes: &[Option<u64>]| match passes {
+                [] => "none".to_owned(),
+                passes => format!("[{}]", passes.iter().map(or_none).collect::<Vec<_>>().join(", ")),
+            };
+            return differs("max_passes", "mix", &words(&saved.max_passes), &words(&here.max_passes));
+        }
+        // Weights that were set during the run take the place of those that were given.
+        let given_until = saved.set_from.unwrap_or(u64::MAX).min(saved.step);
         let until = |mix: &SavedMix| -> Vec<(u64, Vec<u64>)> {
-            mix.schedule.iter().filter(|(from, _)| *from < saved.step).cloned().collect()
+            mix.schedule.iter().filter(|(from, _)| *from < given_until).cloned().collect()
         };
         let (weights, here) = (until(saved), until(here));
         if weights != here {

@@ -15,14 +15,14 @@ pub(crate) const BLOCK: u64 = 32;
 
 /// Goes through the steps, each of `units` units, and says how many units each source gets: exactly, or by
 /// chance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StepShares {
     Exact(Apportionment),
     Random(Box<RandomShares>),
 }
 
 /// Shares by chance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RandomShares {
     /// The exact shares of each block.
     blocks: Apportionment,

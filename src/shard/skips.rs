@@ -45,6 +45,52 @@ impl SkippedRows {
     pub(crate) fn of_steps(ranges: &[(u64, u64)], split: &Split) -> Result<Arc<[SkippedRows]>> {
         let (steps, batch) = (split.steps(0).max(1), split.global_batch);
         let mut rows: Vec<SkippedRows> = Vec::new();
+        for SkippedSteps { from, to } in SkippedSteps::joined(ranges)? {
+            let mut at = from;
+            while at < to {
+                let epoch = at / steps;
+                let end = (epoch + 1).saturating_mul(steps).min(to);
+                let (begin, until) = (at - epoch * steps, end - epoch * steps);
+                let (from, to) = (begin * batch, (until * batch).min(split.rows));
+                if (from, to) == (0, (steps * batch).min(split.rows)) {
+                    return Err(no_step_left(epoch, steps));
+                }
+                rows.push(SkippedRows { epoch, from, to });
+                at = end;
+            }
+        }
+        check_number(rows.len())?;
+        Ok(rows.into())
+    }
+}
+
+/// Steps that are passed over, counted through all epochs: a range of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
+pub(crate) struct SkippedSteps {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl From<(u64, u64)> for SkippedSteps {
+    fn from((from, to): (u64, u64)) -> Self {
+        SkippedSteps { from, to }
+    }
+}
+
+impl From<SkippedSteps> for (u64, u64) {
+    fn from(SkippedSteps { from, to }: SkippedSteps) -> Self {
+        (from, to)
+    }
+}
+
+impl SkippedSteps {
+    /// The ranges in ascending order, with those joined that touch.
+    ///
+    /// # Errors
+    /// A range is empty, or there are too many.
+    pub(crate) fn joined(ranges: &[(u64, u64)]) -> Result<Vec<SkippedSteps>> {
+        let mut joined: Vec<SkippedSteps> = Vec::new();
         let mut sorted = ranges.to_vec();
         sorted.sort_unstable();
         for (from, to) in sorted {
@@ -52,31 +98,37 @@ impl SkippedRows {
                 return Err(Error::invalid(format!("skip_steps has a range from {from} to {to}"))
                     .hint("a range has its first step, and the step after its last: (4000, 4010)"));
             }
-            let mut at = from;
-            while at < to {
-                let epoch = at / steps;
-                let end = (epoch + 1).saturating_mul(steps).min(to);
-                let (begin, until) = (at - epoch * steps, end - epoch * steps);
-                let these = (begin * batch, (until * batch).min(split.rows));
-                match rows.last_mut().filter(|last| last.epoch == epoch && these.0 <= last.to) {
-                    Some(last) => last.to = last.to.max(these.1),
-                    None => rows.push(SkippedRows { epoch, from: these.0, to: these.1 }),
-                }
-                let all = (steps * batch).min(split.rows);
-                if rows.last().is_some_and(|last| (last.from, last.to) == (0, all)) {
-                    return Err(Error::invalid(format!("skip_steps leaves no step of epoch {epoch}")).hint(
-                        format!("an epoch has {steps} steps; leave out whole ones by beginning later"),
-                    ));
-                }
-                at = end;
+            match joined.last_mut().filter(|last| from <= last.to) {
+                Some(last) => last.to = last.to.max(to),
+                None => joined.push(SkippedSteps { from, to }),
             }
         }
-        if rows.len() > MAX_RANGES {
-            return Err(Error::invalid(format!("skip_steps has {} ranges", rows.len()))
-                .hint(format!("a position holds up to {MAX_RANGES}; leave single rows out with `deny`")));
-        }
-        Ok(rows.into())
+        check_number(joined.len())?;
+        Ok(joined)
     }
+
+    /// The steps of an epoch that are passed over, counted in the epoch: it has `steps` of them, from step
+    /// `first` of the run on.
+    pub(super) fn of_epoch(all: &[SkippedSteps], first: u64, steps: u64) -> Arc<[Range<u64>]> {
+        let of_epoch = all
+            .iter()
+            .map(|SkippedSteps { from, to }| from.saturating_sub(first)..to.saturating_sub(first).min(steps));
+        of_epoch.filter(|range| range.start < range.end).collect()
+    }
+}
+
+fn check_number(ranges: usize) -> Result<()> {
+    if ranges <= MAX_RANGES {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("skip_steps has {ranges} ranges"))
+        .hint(format!("a position holds up to {MAX_RANGES}; leave single rows out with `deny`")))
+}
+
+/// The error for an epoch of this number of steps, all of which are passed over.
+pub(super) fn no_step_left(epoch: u64, steps: u64) -> Error {
+    Error::invalid(format!("skip_steps leaves no step of epoch {epoch}"))
+        .hint(format!("an epoch has {steps} steps; leave out whole ones by beginning later"))
 }
 
 /// The rows of one epoch that are passed over, as ascending ranges that do not touch.

@@ -211,6 +211,8 @@ fn the_options_of_a_source_are_refused_where_they_belong_to_all() {
     let error = Loader::mix([(a.loader().memory(1 << 30), 1.0)]).unwrap().build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().starts_with("source 0 has `memory`, which belongs to the mix"), "{error}");
+    let error = Loader::mix([(a.loader().skip_steps([(0, 1)]), 1.0)]).unwrap().build().unwrap_err();
+    assert!(error.to_string().starts_with("source 0 has `skip_steps`, which belongs to the mix"), "{error}");
     let lanes = |lanes| (a.loader().shuffle(Shuffle::seeded(1).lanes(lanes)), 1.0);
     let error = Loader::mix([lanes(2), lanes(3)]).unwrap().build().unwrap_err();
     assert!(error.to_string().starts_with("one source has 2 lanes, another 3"), "{error}");
@@ -226,7 +228,6 @@ fn an_option_that_is_not_where_it_belongs_is_refused_by_name() {
         (mix().columns(["n"]), "columns"),
         (mix().shuffle(Shuffle::seeded(1)), "shuffle"),
         (mix().row_id(true), "row_id"),
-        (mix().skip_steps([(0, 1)]), "skip_steps"),
     ] {
         let error = refused(builder);
         assert!(error.starts_with(&format!("the mix has `{name}`, which belongs to a source")), "{error}");

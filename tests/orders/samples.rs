@@ -25,7 +25,7 @@ const CASES: u64 = 90;
 
 /// Writes files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t`
 /// ascends, `c` is one of four classes, and `tokens` has up to 8 times `n` in row `n`.
-fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
+pub(super) fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
     let (mut n, mut time) = (0, 0);
     for (at, rows) in rows.iter().enumerate() {
         let (mut numbers, mut times, mut classes) = (Vec::new(), Vec::new(), Vec::new());

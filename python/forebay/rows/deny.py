@@ -12,7 +12,7 @@ from typing import Any
 from .. import _forebay
 from ..errors import InvalidError
 from ..filters.literals import is_list, value_of
-from ..options.checks import given
+from ..options.checks import given, whole
 from ..options.locations import locations
 
 __all__: list[str] = []
@@ -48,6 +48,16 @@ class Denied:
         parts = [f"{len(self.rows)} rows"] if self.rows else []
         parts += [f"{len(values)} values of {column!r}" for column, values in self.values]
         return f"<{', '.join(parts) or 'nothing'}>"
+
+
+def denied_from(changes: Any) -> dict[int, Denied] | None:
+    """Reads the argument ``deny_from``: what to leave out, by the step from which it is."""
+    if changes is None:
+        return None
+    if not isinstance(changes, Mapping):
+        raise InvalidError(f"deny_from must be a dict of rows by step, got {changes!r} (pass {{4000: [row_id]}})")
+    found = {whole(step, "a step of deny_from", 0): Denied.of(deny) for step, deny in changes.items()}
+    return dict(sorted(found.items()))
 
 
 def _parts(deny: Any) -> list[Any]:

@@ -16,6 +16,7 @@ use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::{Batches, Grouping, Sizing};
 use crate::loader::source::Open;
 use crate::loader::spec::LoaderSpec;
+use crate::loader::withheld::Withheld;
 use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
@@ -32,6 +33,7 @@ pub(super) struct Checked {
     pub(super) open: Open,
     pub(super) threads: usize,
     pub(super) denied: Denied,
+    pub(super) withheld: Withheld,
     pub(super) columns: Delivered,
     /// The reads of whole row groups.
     pub(super) reads: Reads,
@@ -61,6 +63,7 @@ impl LoaderBuilder {
         };
         spec.deny = spec.deny.typed(&catalog)?;
         let denied = spec.deny.checked(&catalog)?;
+        let withheld = Withheld::new(&spec.deny_from, &catalog)?;
         let projection = Arc::new(self.projection()?);
         let columns = self.delivered(&projection)?;
         let threads = *spec.threads.get_or_insert_with(processors);
@@ -79,6 +82,7 @@ impl LoaderBuilder {
             open,
             threads,
             denied,
+            withheld,
             columns,
             reads,
             reading,
@@ -105,6 +109,7 @@ impl LoaderBuilder {
             || !spec.samples.are_rows()
             || spec.row_id
             || spec.row_mask
+            || !spec.deny_from.is_empty()
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
         Batches {
             rows: spec.batch_size,

@@ -18,17 +18,26 @@ use crate::loader::sizing::words;
 use crate::loader::sources::Sources;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
-use crate::shard::{CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, Stop, Weights};
+use crate::samples::Samples;
+use crate::shard::{
+    CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, SkippedSteps, Stop, Weights,
+};
 
 /// The most sources, since each has a pipe with threads of its own.
 const MAX_SOURCES: usize = 64;
 
 /// Options that belong to all sources together.
-const OF_ALL: [&str; 8] =
-    ["shard", "batch_size", "global_batch_size", "drop_last", "epochs", "memory", "threads", "trace"];
-
-/// Options that no source of a mix may have.
-const REFUSED: [&str; 3] = ["skip_steps", "row_mask", "samples"];
+const OF_ALL: [&str; 9] = [
+    "shard",
+    "batch_size",
+    "global_batch_size",
+    "drop_last",
+    "epochs",
+    "memory",
+    "threads",
+    "trace",
+    "skip_steps",
+];
 
 /// A source that was checked.
 struct Checked {
@@ -110,6 +119,7 @@ impl LoaderBuilder {
         let mut spec = self.spec.clone();
         check_run(&spec)?;
         self.check_of_all()?;
+        check_passes(&spec, self.mixed.len())?;
         let first: Vec<f64> = self.mixed.iter().map(|(_, weight)| *weight).collect();
         let schedule = weights(&first, &spec.schedule)?;
         let threads = *spec.threads.get_or_insert_with(processors);
@@ -124,12 +134,17 @@ impl LoaderBuilder {
             unit: split.unit(),
             stop: spec.stop,
             repeat: spec.repeat,
+            max_passes: spec.max_passes.clone(),
             drop_last: spec.drop_last,
             schedule,
             random_shares: spec.random_shares,
         };
-        let run = Run { rule, origin: Origin::of_sources(checked.len()) };
+        let skipped = SkippedSteps::joined(&spec.skip_steps)?;
+        let run =
+            Run { rule, origin: Origin::of_sources(checked.len()), skipped: skipped.into(), set_from: None };
+        run.check_skipped()?;
         let first = Arc::new(run.epoch(0)?);
+        check_packs(&checked)?;
         let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema().clone()).collect();
         let delivered = checked
             .iter()
@@ -231,25 +246,62 @@ fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
         options.memory.is_some(),
         options.threads.is_some(),
         options.trace.is_some(),
+        !options.skip_steps.is_empty(),
     ];
     let of_all = OF_ALL.into_iter().zip(of_all).find(|(_, given)| *given).map(|(name, _)| name);
     if let Some(name) = of_all.or_else(|| of_mixes(options)) {
         return Err(Error::invalid(format!("source {number} has `{name}`, which belongs to the mix"))
             .hint("give it to the mix, and leave it out of the source"));
     }
-    let refused = [!options.skip_steps.is_empty(), options.row_mask, !options.samples.are_single_rows()];
-    if let Some((name, _)) = REFUSED.into_iter().zip(refused).find(|(_, given)| *given) {
-        return Err(Error::invalid(format!("source {number} has `{name}`, which a mix does not have"))
+    if options.row_mask {
+        return Err(Error::invalid(format!("source {number} has `row_mask`, which a mix does not have"))
             .hint("leave it out of the source"));
     }
     Ok(())
+}
+
+/// Refuses numbers of passes that cannot work.
+fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
+    if spec.max_passes.is_empty() {
+        return Ok(());
+    }
+    if spec.stop == Stop::First || !spec.repeat {
+        let cause = "`max_passes` was given, but no source begins again";
+        return Err(Error::invalid(cause).hint("stop at the last source to end and repeat, or leave it out"));
+    }
+    if spec.max_passes.len() != sources {
+        let cause = format!("max_passes has {} numbers, for {sources} sources", spec.max_passes.len());
+        return Err(Error::invalid(cause).hint("give one for each source, or none where there is no limit"));
+    }
+    match spec.max_passes.iter().position(|passes| *passes == Some(0)) {
+        Some(source) => Err(Error::invalid(format!("max_passes of source {source} is 0"))
+            .hint("leave the source out of the mix, or give it a weight of 0 from a step on")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses packs of several lengths: one array cannot hold them.
+fn check_packs(sources: &[Checked]) -> Result<()> {
+    let length = |(number, source): (usize, &Checked)| match &source.settled.spec.samples {
+        Samples::Packs(pack) => Some((number, pack.length())),
+        _ => None,
+    };
+    let mut packs = sources.iter().enumerate().filter_map(length);
+    let Some((first, length)) = packs.next() else { return Ok(()) };
+    match packs.find(|(_, other)| *other != length) {
+        None => Ok(()),
+        Some((number, other)) => Err(Error::invalid(format!(
+            "source {first} has packs of {length} values, source {number} of {other}"
+        ))
+        .hint("give all packs of a mix one length")),
+    }
 }
 
 /// The most rows of a source in a rank's batch.
 fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
-    if rule.stop == Stop::Last && !rule.repeat {
+    if rule.stop == Stop::Last && !(rule.repeat && rule.max_passes.is_empty()) {
         // The other sources share the steps when one has ended.
         return all;
     }

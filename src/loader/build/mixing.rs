@@ -3,7 +3,8 @@
 use crate::loader::spec::LoaderSpec;
 
 /// The names of these options.
-pub(super) const OF_MIXES: [&str; 5] = ["schedule", "random_shares", "stop", "repeat", "source"];
+pub(super) const OF_MIXES: [&str; 6] =
+    ["schedule", "random_shares", "stop", "repeat", "max_passes", "source"];
 
 /// The name of the first such option that is given.
 pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
@@ -13,6 +14,7 @@ pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
         spec.random_shares.is_some(),
         spec.stop != default.stop,
         spec.repeat != default.repeat,
+        !spec.max_passes.is_empty(),
         spec.source,
     ];
     OF_MIXES.into_iter().zip(given).find(|(_, given)| *given).map(|(name, _)| name)

@@ -213,6 +213,23 @@ impl LoaderBuilder {
         self
     }
 
+    /// Denies rows from a step on, counted as [`skip_steps`](Self::skip_steps) counts, in the middle of an
+    /// epoch too: the rows keep their places in the order, so that all others stay where they are, and are
+    /// left out of their batches, as bad rows are that are [skipped](OnBadRow::Skip); so are samples that
+    /// have such a row. Rows are denied by their numbers. A position has a hash of those that were left out
+    /// before it. Default: none.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Deny};
+    ///
+    /// let loader = Dataset::open("data/train/")?.loader().deny_from(4_000, Deny::read("bad-rows.txt")?).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn deny_from(mut self, step: u64, deny: Deny) -> Self {
+        self.spec.deny_from.push((step, deny));
+        self
+    }
+
     /// Passes over steps; each range has the first step and the one after the last. Steps are counted through
     /// all epochs from the first step of epoch 0, with the batches of this loader, as if none were passed
     /// over: as [`which`](crate::Loader::which) counts them in an epoch. A restored position brings its own
@@ -371,6 +388,14 @@ impl LoaderBuilder {
     /// comes once. Default: true.
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.spec.repeat = repeat;
+        self
+    }
+
+    /// The most passes over each source of a [mix](crate::Loader::mix) in an epoch, `None` for no limit, in a
+    /// mix that stops with the [last](Stop::Last) source and repeats those that end before: one that has had
+    /// its passes is left out, and the others share the steps from then on. Default: no limit.
+    pub fn max_passes(mut self, passes: impl IntoIterator<Item = Option<u64>>) -> Self {
+        self.spec.max_passes = passes.into_iter().collect();
         self
     }
 

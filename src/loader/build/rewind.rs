@@ -61,7 +61,10 @@ impl Rewind {
             ..builder.spec.clone()
         };
         let loader = builder.spec(run).plan_only().build()?;
-        loader.restore(position)?;
+        // The plan names rows that are denied from a step on, since they keep their places.
+        let mut planned = position.clone();
+        planned.sources.iter_mut().for_each(|source| source.order.denied_from = None);
+        loader.restore(&planned)?;
         // Between epochs a run may change its denied rows from there on; the question is about the run as it
         // was.
         for (number, (saved, source)) in position.sources.iter().zip(loader.sources.all()).enumerate() {
@@ -85,12 +88,13 @@ fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder>
         }
         (source, weight)
     });
-    let SavedMix { stop, repeat, random_shares, .. } = *saved;
+    let SavedMix { stop, repeat, random_shares, ref max_passes, .. } = *saved;
     Ok(Loader::mix(sources)?.spec(LoaderSpec {
         schedule,
         random_shares,
         stop,
         repeat,
+        max_passes: max_passes.clone(),
         ..LoaderSpec::default()
     }))
 }

@@ -21,6 +21,7 @@ use crate::loader::sizing::{Batches, Sizing};
 use crate::loader::source::Open;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::IoRuntime;
+use crate::loader::withheld::Withheld;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::reads::Reads;
@@ -52,6 +53,8 @@ pub(super) struct Settled {
     beside: u64,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
+    /// The rows that are denied from a step on.
+    pub(super) withheld: Withheld,
     pub(super) warning: Option<String>,
     /// Rows of which no sample is made, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
@@ -70,7 +73,9 @@ impl LoaderBuilder {
     /// The last step: divides the memory for an order, and sets up what fetches under it.
     fn sized(&self, checked: Checked, selected: Selected, ordered: Ordered) -> Result<Settled> {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
-        let Selected { samples, pages, batches, beside, warning, left_out, .. } = selected;
+        let (withheld, warning) = (checked.withheld, selected.warning);
+        let warning = warning.or_else(|| withheld.warning.clone());
+        let Selected { samples, pages, batches, beside, left_out, .. } = selected;
         let Ordered { order, split, reads, sizing } = ordered;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let sizing = sizing.settle(&reads, &samples, &order, split, columns.lengths.are_known)?;
@@ -80,6 +85,7 @@ impl LoaderBuilder {
             fetcher: Fetcher { reads, budget, lenient, pages },
             selected: samples,
             denied: denied.digest,
+            withheld,
             left_out: left_out.into(),
             spec,
             open,

@@ -127,6 +127,7 @@ impl LoaderBuilder {
             left_out: settled.left_out,
             filter: spec.filter.as_ref().map(Filter::canonical),
             denied: settled.denied,
+            withheld: settled.withheld,
             files: OnceLock::new(),
             warning: Mutex::new(settled.warning),
             spec,

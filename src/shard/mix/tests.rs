@@ -62,8 +62,9 @@ fn cases() -> impl Strategy<Value = Case> {
     let sources = prop::collection::vec(source, 1..5);
     let change = prop::option::of((1u64..12, prop::collection::vec((0u32..9).prop_map(f64::from), 4)));
     let ends = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0u64..9));
-    (sources, change, ends, 1u32..7, 1u32..7, 1u64..60).prop_map(
-        |(sources, change, ends, lanes, world, batch)| {
+    let passes = prop::option::of(prop::collection::vec(prop::option::of(1u64..4), 4));
+    (sources, change, ends, passes, 1u32..7, 1u32..7, 1u64..60).prop_map(
+        |(sources, change, ends, passes, lanes, world, batch)| {
             let (mut rows, mut weights): (Vec<u64>, Vec<f64>) = sources.into_iter().unzip();
             // A data set has at least one row for each lane.
             rows.iter_mut().for_each(|rows| *rows = (*rows).max(lanes.into()));
@@ -79,9 +80,32 @@ fn cases() -> impl Strategy<Value = Case> {
             let sources = rows.len();
             let unit = MixSplit { shard: Shard::default(), lanes, global_batch }.unit();
             let stop = if last { Stop::Last } else { Stop::First };
-            let rule =
-                CourseRule { rows, global_batch, unit, stop, repeat, drop_last, schedule, random_shares };
-            Case { run: Run { rule, origin: Origin::of_sources(sources) }, lanes, world }
+            let is_limited = last && repeat;
+            let max_passes = passes.filter(|_| is_limited).map_or(Vec::new(), |mut passes| {
+                passes.truncate(rows.len());
+                passes
+            });
+            let rule = CourseRule {
+                rows,
+                global_batch,
+                unit,
+                stop,
+                repeat,
+                max_passes,
+                drop_last,
+                schedule,
+                random_shares,
+            };
+            Case {
+                run: Run {
+                    rule,
+                    origin: Origin::of_sources(sources),
+                    skipped: Arc::default(),
+                    set_from: None,
+                },
+                lanes,
+                world,
+            }
         },
     )
 }
@@ -122,13 +146,19 @@ proptest! {
             let found: BTreeSet<Row> = all.iter().filter(|row| row.0 == source).copied().collect();
             prop_assert_eq!(found, expected, "a source gives its rows in order, without a gap");
             prop_assert!(given <= size || (rule.stop == Stop::Last && rule.repeat));
+            let passes = rule.max_passes.get(source).copied().flatten();
+            prop_assert!(passes.is_none_or(|passes| given <= passes * size), "{} of {:?} passes of {}", given, passes, size);
         }
         let given = epoch.course.rows();
         let are_whole = || (0..given.len()).map(|source| given[source] >= rule.rows[source]);
         if !rule.drop_last {
             match rule.stop {
                 Stop::First => prop_assert!(are_whole().any(|whole| whole)),
-                Stop::Last => prop_assert!(are_whole().all(|whole| whole)),
+                Stop::Last => {
+                    let end = epoch.first_step + epoch.course.steps();
+                    let mut all = are_whole().enumerate();
+                    prop_assert!(all.all(|(source, whole)| whole || rule.has_ended(source, end)));
+                }
             }
         }
     }
@@ -168,6 +198,40 @@ proptest! {
                     let skipped = skipped.filter(|(of, _)| *of == pass).count();
                     prop_assert_eq!(&later[..], &shares[skipped..]);
                 }
+            }
+        }
+    }
+
+    /// Steps that are passed over are taken out of the passes over a source, wherever these are entered. All
+    /// others stay.
+    #[test]
+    fn passed_steps_are_left_out_and_no_others(case in cases(), from in 0u64..40, many in 1u64..9, at in 0u64..40) {
+        let Ok(whole) = case.run.epoch(0) else { return Ok(()) };
+        let steps = whole.course.steps();
+        let (from, to) = (from % steps, from % steps + many);
+        let run = Run { skipped: [SkippedSteps { from, to }].into(), ..case.run.clone() };
+        let Ok(epoch) = run.epoch(0) else {
+            prop_assert!(from == 0 && to >= steps);
+            return Ok(());
+        };
+        let is_left = |step: &u64| !(from..to).contains(step);
+        let at = epoch.not_skipped(at % (steps + 1));
+        prop_assert!(at == steps || is_left(&at));
+        let left: Vec<MixedStep> =
+            (at..).zip(whole.course.steps_from(at)).filter(|(step, _)| is_left(step)).map(|(_, step)| step).collect();
+        prop_assert_eq!(epoch.steps_left(at), left.len() as u64);
+        let passed: u64 = (from..to.min(steps)).zip(whole.course.steps_from(from)).map(|(_, step)| step.rows.iter().sum::<u64>()).sum();
+        prop_assert_eq!(epoch.rows_skipped().iter().sum::<u64>(), passed);
+        let split = case.split(0, case.world);
+        for source in 0..case.run.rule.rows.len() {
+            let portion = Portion { epoch: Arc::new(epoch.clone()), source, split };
+            let (size, before) = (epoch.sizes[source], epoch.taken_before(at)[source]);
+            for pass in before / size..epoch.passes_of(source) {
+                let start = if pass == before / size { before % size } else { 0 };
+                let shares: Vec<Share> = portion.shares(epoch.passes[source] + pass, start).collect();
+                let expected = left.iter().flat_map(|step| epoch.share(step, source, &split));
+                let expected: Vec<Share> = expected.filter(|(of, _)| *of == pass).map(|(_, share)| share).collect();
+                prop_assert_eq!(shares, expected);
             }
         }
     }

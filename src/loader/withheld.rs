@@ -1,0 +1,119 @@
+//! Rows that are denied from a step of the run on.
+//!
+//! They keep their places in the order, so that all other rows stay where they are: in the middle of an
+//! epoch, another order would give rows twice or not at all. A batch is shorter by those that it does not
+//! deliver, as it is by bad rows that are skipped.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, Result};
+use forebay_store::catalog::Catalog;
+
+use super::deny::Deny;
+use super::prefetch::PrefetchKey;
+use crate::shard::Split;
+
+/// The rows that a source withholds, by the step of the run from which it does.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    /// The changes, by ascending steps.
+    changes: Vec<Change>,
+    /// A warning about rows that do not exist.
+    pub(super) warning: Option<String>,
+}
+
+#[derive(Debug)]
+struct Change {
+    step: u64,
+    /// The ordinals in the data set of all rows that are withheld from here on, ascending.
+    rows: Arc<[u64]>,
+    /// A hash of these rows.
+    digest: Option<String>,
+}
+
+/// The rows that are withheld in a pass, by the row of the pass at which the first step begins that does not
+/// have them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
+
+impl OfPass {
+    /// The ordinals of the rows that the step which ends at row `end` does not deliver.
+    pub(super) fn at(&self, end: u64) -> &[u64] {
+        self.0.iter().rev().find(|(from, _)| *from < end).map_or(&[], |(_, rows)| rows)
+    }
+}
+
+impl Withheld {
+    /// The rows of `changes`, each with the step from which its rows are withheld.
+    ///
+    /// # Errors
+    /// Rows are denied by the values of a column.
+    pub(super) fn new(changes: &[(u64, Deny)], catalog: &Catalog) -> Result<Self> {
+        let mut sorted = changes.to_vec();
+        sorted.sort_by_key(|(step, _)| *step);
+        let mut found = Withheld::default();
+        let mut all = Deny::default();
+        for (step, deny) in sorted {
+            if deny.has_values() {
+                return Err(Error::invalid("deny_from has values of a column")
+                    .hint("list row ids, as `which` and the bad rows of an epoch have them"));
+            }
+            all = all.and(deny);
+            let numbers = all.row_ids().iter().filter_map(|&id| {
+                let (group, row) = catalog.find_row(id)?;
+                Some(catalog.groups[group].first_row + row)
+            });
+            let mut rows: Vec<u64> = numbers.collect();
+            rows.sort_unstable();
+            let unknown = all.row_ids().len() - rows.len();
+            found.warning = (unknown > 0).then(|| {
+                format!(
+                    "{unknown} of the rows that `deny_from` lists are not in this data set: row ids hold for \
+                     one root folder"
+                )
+            });
+            found.changes.push(Change { step, rows: rows.into(), digest: all.digest() });
+        }
+        Ok(found)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The rows that are withheld in a pass.
+    pub(super) fn of_pass(&self, key: &PrefetchKey, split: &Split) -> OfPass {
+        let begin = |change: &Change| Some((begin_in_pass(change.step, key, split)?, change.rows.clone()));
+        OfPass(self.changes.iter().filter_map(begin).collect())
+    }
+
+    /// A hash of the rows that were withheld in a step before a place of the run; `is_before` says of a step
+    /// whether it was. `None` if there are none.
+    pub(super) fn digest(&self, is_before: impl Fn(u64) -> bool) -> Option<String> {
+        let last = self.changes.iter().rev().find(|change| is_before(change.step));
+        last.and_then(|change| change.digest.clone())
+    }
+}
+
+/// The epoch of a step of a run in one data set, and the row of the epoch with which the step begins.
+pub(super) fn place_of(step: u64, split: &Split) -> (u64, u64) {
+    let steps = split.steps(0).max(1);
+    (step / steps, (step % steps).saturating_mul(split.global_batch))
+}
+
+/// The row of a pass at which a step of the run begins: 0 if the step comes before the pass, and `None` if it
+/// comes after it.
+fn begin_in_pass(step: u64, key: &PrefetchKey, split: &Split) -> Option<u64> {
+    let Some(portion) = key.order.portion() else {
+        let (epoch, row) = place_of(step, split);
+        return (key.epoch >= epoch).then_some(if key.epoch > epoch { 0 } else { row });
+    };
+    let (plan, source) = (&portion.epoch, portion.source);
+    let Some(into) = step.checked_sub(plan.first_step) else { return Some(0) };
+    if into >= plan.course.steps() {
+        return None;
+    }
+    let first = (key.epoch - plan.passes[source]) * plan.sizes[source];
+    let taken = plan.taken_before(into)[source];
+    (taken < first + plan.sizes[source]).then(|| taken.saturating_sub(first))
+}
