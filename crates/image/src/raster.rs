@@ -70,8 +70,11 @@ fn read<'w>(
     let orientation = if image.exif_orientation { orientation } else { Orientation::NoTransforms };
     let whole = Whole { rect: Rect::whole(width, height), orientation, depth };
     let bytes = pending.buffer_bytes();
-    let needed =
-        bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(image.channels(), whole, shown));
+    let needed = bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(
+        image.channels(),
+        whole,
+        shown,
+    ));
     let taken = workspace.take(needed, || format!("a {format} of {width}x{height} pixels"))?;
     let buffer = stages.pixels.take(bytes as usize);
     pending.read(buffer)?;

@@ -29,8 +29,7 @@ impl Decoder {
         match self.decode_strictly(image, encoded, shown, (stages, workspace)) {
             Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
                 let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-                self.decode_strictly(image, &clean, shown, (stages, workspace))
-                    .map_err(Failure::into_error)
+                self.decode_strictly(image, &clean, shown, (stages, workspace)).map_err(Failure::into_error)
             }
             other => other.map_err(Failure::into_error),
         }

@@ -121,7 +121,8 @@ fn a_crop_has_the_pixels_of_the_whole() {
                 height,
             };
             let (box_of, target) = sampling(view, reduction);
-            let (part, pixels) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(box_of, target)]));
+            let (part, pixels) =
+                decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(box_of, target)]));
             if part.reduction != whole.reduction {
                 continue;
             }
@@ -156,7 +157,8 @@ fn only_the_needed_columns_and_rows_are_decoded() {
 
 #[test]
 fn several_frames_need_what_is_around_them_at_the_largest_scale() {
-    let info = Info { width: WIDTH, height: HEIGHT, stored: Stored::Colour, mcu_width: Some(16), sequential: true };
+    let info =
+        Info { width: WIDTH, height: HEIGHT, stored: Stored::Colour, mcu_width: Some(16), sequential: true };
     let of = |frames: &[Frame]| ReducedRegion::of(&info, frames);
     let view = |x, y| Rect { x, y, width: 48, height: 48 };
     let small = |x, y| frame(sampling(view(x, y), 1).0, Size { height: 6, width: 6 });

@@ -96,8 +96,10 @@ impl Image {
             ("max_pixels", self.max_pixels != other.max_pixels),
         ];
         match differs.into_iter().find(|(_, differs)| *differs) {
-            Some((what, _)) => Err(Error::invalid(format!("differs in {what} from another view of the image"))
-                .hint("all views are made of the same pixels: give it to all of them, or to none")),
+            Some((what, _)) => {
+                Err(Error::invalid(format!("differs in {what} from another view of the image"))
+                    .hint("all views are made of the same pixels: give it to all of them, or to none"))
+            }
             None => Ok(()),
         }
     }
