@@ -250,7 +250,7 @@ pub mod plan {
     pub use crate::shard::{
         Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSource,
         SavedSplit, SavedTable, Share, Split, Walk, column_key, column_tag, expected_distinct,
-        row_groups_of_a_batch, row_key,
+        row_groups_of_a_batch, row_key, view_key,
     };
 }
 

@@ -1,8 +1,8 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small
-values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`,
-:class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`,
+values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:`Boxes`, :class:`Keypoints`,
+:class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`,
 :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and
 :class:`Workers` are its options, :func:`col` begins a filter, and :func:`rng` has the random numbers of a
 row. :func:`decode_image` decodes images without a data set.
@@ -48,6 +48,7 @@ from .columns.boxes_and_masks import Boxes, Keypoints, Mask
 from .columns.pad import Pad
 from .columns.tensor import Tensor
 from .columns.text import Json, Text
+from .columns.views import Views
 from .dataset import Dataset
 from .epoch import Epoch, SkippedRow
 from .errors import (
@@ -137,6 +138,7 @@ __all__ = [
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
+    "Views",
     "Vocabulary",
     "Window",
     "WorkerError",

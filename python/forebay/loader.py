@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .columns.pad import Pad
     from .columns.tensor import Tensor
     from .columns.text import Json, Text
+    from .columns.views import Views
     from .launcher_store import KeyValueStore
     from .samples.pack import Bucket, Pack
     from .samples.weighted import Sample
@@ -159,9 +160,10 @@ class Loader:
     cast : mapping from str to dtype, optional
         Types to cast values to: ``{"price": "float32", "feature_*": "float16"}``. A value that the type does not have
         is a bad row. Other arguments see the new type; ``filter`` sees the stored one. Default: none.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
-        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: as stored; images
-        are ``bytes``. In a data set that Petastorm wrote, by its schema; None, for a column or ``"*"``, as stored.
+    decode : mapping from str to Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``, or several
+        :class:`Views` of each image. Default: as stored; images are ``bytes``. In a data set that Petastorm wrote, by
+        its schema; None, for a column or ``"*"``, as stored.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns to deliver as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``. Default: none.
     pad : mapping from str to Pad, optional
@@ -264,7 +266,8 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json | None] | None = None,
+        decode: Mapping[str, _forebay.Image | Views | Boxes | Keypoints | Mask | Tensor | Text | Json | None]
+        | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int | None = None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, Size, Workspace};
 
 use super::{Cell, CodeValues, KeptForm, Noun, RowCells};
@@ -46,6 +46,9 @@ pub(crate) enum Codec {
     Cells(Arc<dyn DecodeCells>),
     /// Writes numbers about each image of a column into slots; the delivered column is not stored itself.
     Numbers(Arc<dyn DrawNumbers>),
+    /// Has slots of a number of bytes, which are filled when the cells of the column at this place are
+    /// decoded; the delivered column is not stored itself.
+    View(usize, usize),
 }
 
 /// A delivered column: its codec, and the field that the codec delivers.
@@ -213,6 +216,31 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         slot: &mut [u8],
     ) -> Result<()>;
 
+    /// Decodes a cell into its slots: the one in this column, and one in each [`Codec::View`] of it.
+    ///
+    /// # Errors
+    /// The errors of [`decode`](Self::decode).
+    fn decode_views(
+        &self,
+        cell: Cell<'_>,
+        row: RowCells<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slots: &mut [&mut [u8]],
+    ) -> Result<()> {
+        let [slot] = slots else { return Err(Error::new(ErrorKind::Internal, "a cell with several slots")) };
+        self.decode(cell, row, key, workspace, slot)
+    }
+
+    /// Fills the slots of a null row like [`decode_null`](Self::decode_null).
+    ///
+    /// # Errors
+    /// The errors of [`decode_null`](Self::decode_null).
+    fn decode_null_views(&self, row: RowCells<'_>, slots: &mut [&mut [u8]]) -> Result<bool> {
+        let [slot] = slots else { return Err(Error::new(ErrorKind::Internal, "a null with several slots")) };
+        self.decode_null(row, slot)
+    }
+
     /// Fills the slot of a null row with the value that stands for nulls; false if a null is a bad row.
     ///
     /// # Errors
@@ -273,6 +301,7 @@ impl Codec {
             Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => None,
             Codec::Cells(cells) => Some(cells.slot()),
             Codec::Numbers(numbers) => Some(numbers.slot()),
+            Codec::View(_, bytes) => Some(*bytes),
         }
     }
 
@@ -292,6 +321,7 @@ impl Codec {
             Codec::Follow(follow) => Some(follow.image()),
             Codec::Cells(cells) => cells.image(),
             Codec::Numbers(numbers) => Some(numbers.image()),
+            Codec::View(first, _) => Some(*first),
         }
     }
 
@@ -299,7 +329,7 @@ impl Codec {
     pub(crate) fn as_gather(&self) -> Option<&dyn Gather> {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => Some(gather.as_ref()),
-            Codec::Follow(_) | Codec::Cells(_) | Codec::Numbers(_) => None,
+            Codec::Follow(_) | Codec::Cells(_) | Codec::Numbers(_) | Codec::View(..) => None,
         }
     }
 
@@ -322,7 +352,7 @@ impl Codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
             Codec::Follow(follow) => follow.takes_mask(),
             Codec::Cells(_) => true,
-            Codec::Numbers(_) => false,
+            Codec::Numbers(_) | Codec::View(..) => false,
         }
     }
 
@@ -334,7 +364,7 @@ impl Codec {
     /// The kind of content, for errors.
     pub(crate) fn noun(&self) -> Noun {
         match self {
-            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Numbers(_) => Noun::VALUE,
+            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Numbers(_) | Codec::View(..) => Noun::VALUE,
             Codec::Follow(follow) => follow.noun(),
             Codec::Cells(cells) => cells.noun(),
         }
@@ -407,7 +437,7 @@ impl Column {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
             Codec::Follow(follow) => follow.delivered(stored),
             Codec::Cells(cells) => cells.delivered(stored),
-            Codec::Numbers(_) => Ok(Arc::new(stored.clone())),
+            Codec::Numbers(_) | Codec::View(..) => Ok(Arc::new(stored.clone())),
         };
         Ok(Column { codec, field: field? })
     }

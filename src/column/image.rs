@@ -94,30 +94,8 @@ impl ImageCodec {
 impl DecodeCells for ImageCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.image.validate()?;
-        match self.image.raw_pixels() {
-            Some(raw) => check_raw(stored.data_type(), raw)?,
-            None => check_encoded(stored)?,
-        }
-        let item = match self.image.pixel_type() {
-            PixelType::U8 => DataType::UInt8,
-            PixelType::U16 => DataType::UInt16,
-            PixelType::F16 => DataType::Float16,
-            PixelType::F32 => DataType::Float32,
-            // Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the field's
-            // metadata.
-            PixelType::BF16 => DataType::UInt16,
-        };
-        let mut field = match self.image.is_ragged() {
-            true => Field::new("item", item, false),
-            false => tensor_field(stored.name(), &self.image.shape(), item)?,
-        };
-        if self.image.pixel_type() == PixelType::BF16 {
-            field.metadata_mut().insert("forebay:dtype", "bfloat16");
-        }
-        if self.image.is_ragged() {
-            field = images_field(stored.name(), &self.image, field);
-        }
-        Ok(Arc::new(field))
+        check_stored(stored, &self.image)?;
+        pixels_field(stored.name(), &self.image, None).map(Arc::new)
     }
 
     fn slot(&self) -> usize {
@@ -138,6 +116,7 @@ impl DecodeCells for ImageCodec {
     ) -> Result<()> {
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
+        let key = self.of.as_ref().map_or(key, |of| of.key(key, 0));
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         self.decode_shown(cell, drawing, workspace, slot)
     }
@@ -173,16 +152,56 @@ impl DecodeCells for ImageCodec {
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size()
             || self.of.as_ref().is_some_and(|of| of.image.crops_by_size());
-        if matches!(stored, DataType::FixedSizeBinary(_)) {
-            return Vec::new();
-        }
-        let forms = [Form::Pixels, Form::Resized, Form::Coefficients].into_iter();
-        let forms =
-            forms.filter(|form| self.image.has_form(*form) && (!is_lost || *form == Form::Coefficients));
-        forms
-            .map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>)
-            .collect()
+        kept_forms(&self.image, stored, |form| !is_lost || form == Form::Coefficients)
     }
+}
+
+/// The field of a column of pixels. With a `count` each row has that many images, of one size.
+///
+/// # Errors
+/// A row is too large.
+pub(super) fn pixels_field(name: &str, image: &Image, count: Option<u32>) -> Result<Field> {
+    let item = match image.pixel_type() {
+        PixelType::U8 => DataType::UInt8,
+        PixelType::U16 => DataType::UInt16,
+        PixelType::F16 => DataType::Float16,
+        PixelType::F32 => DataType::Float32,
+        // Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the field's
+        // metadata.
+        PixelType::BF16 => DataType::UInt16,
+    };
+    let shape: Vec<usize> = count.map(|count| count as usize).into_iter().chain(image.shape()).collect();
+    let mut field = match image.is_ragged() {
+        true => Field::new("item", item, false),
+        false => tensor_field(name, &shape, item)?,
+    };
+    if image.pixel_type() == PixelType::BF16 {
+        field.metadata_mut().insert("forebay:dtype", "bfloat16");
+    }
+    Ok(if image.is_ragged() { images_field(name, image, field) } else { field })
+}
+
+/// Refuses a column that does not hold what `image` is made of.
+pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
+    match image.raw_pixels() {
+        Some(raw) => check_raw(stored.data_type(), raw),
+        None => check_encoded(stored),
+    }
+}
+
+/// The forms in which the row cache may keep the cells of a stored type for an image, best first, if they
+/// are `allowed`.
+pub(super) fn kept_forms(
+    image: &Image,
+    stored: &DataType,
+    allowed: impl Fn(Form) -> bool,
+) -> Vec<Arc<dyn KeptForm>> {
+    if matches!(stored, DataType::FixedSizeBinary(_)) {
+        return Vec::new();
+    }
+    let forms = [Form::Pixels, Form::Resized, Form::Coefficients].into_iter();
+    let forms = forms.filter(|form| image.has_form(*form) && allowed(*form));
+    forms.map(|form| Arc::new(KeptImage { image: image.clone(), form }) as Arc<dyn KeptForm>).collect()
 }
 
 /// Refuses a column that does not hold encoded images.

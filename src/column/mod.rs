@@ -41,6 +41,7 @@ mod text;
 mod text_bytes;
 mod unischema;
 mod vectors;
+mod views;
 
 use forebay_image::Image;
 
@@ -83,6 +84,8 @@ pub use tensors::{Tensor, TensorFormat};
 pub use text::TextFormat;
 pub(crate) use unischema::Decoding;
 pub(crate) use vectors::VectorCodec;
+pub use views::Views;
+pub(crate) use views::{NamedView, ViewTag, ViewsCodec, other_view};
 
 /// The options of one column in a [`LoaderSpec`](crate::LoaderSpec), which say how it is delivered.
 ///
@@ -101,6 +104,9 @@ pub struct ColumnSpec {
     pub cast: Option<Cast>,
     /// The size, crop and type in which encoded images are decoded. Default: images are not decoded.
     pub decode: Option<Image>,
+    /// Several views of each image, which are decoded once and delivered as columns of their own; in Python
+    /// this is given with `decode`. Default: none.
+    pub views: Option<Views>,
     /// The image with which the column is cropped, resized and mirrored; in Python this is given with
     /// `decode`. Default: the column does not follow an image.
     pub follow: Option<Follow>,
@@ -134,7 +140,7 @@ impl ColumnSpec {
                 })?;)*
             };
         }
-        each_field!(cast, decode, follow, tensors, texts, as_stored, encode, pad, fill_null);
+        each_field!(cast, decode, views, follow, tensors, texts, as_stored, encode, pad, fill_null);
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ mod selected;
 mod settle;
 mod start;
 mod vectors;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

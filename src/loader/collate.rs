@@ -212,17 +212,31 @@ struct TaskResults {
     failure: Option<Error>,
 }
 
-/// The slots of a decoded column, split among tasks, each of which returns its piece.
+/// The slots of a decoded column, and of those that are filled with it, split among tasks, each of which
+/// returns its pieces.
 struct Slots {
+    /// The number of slots in a piece.
+    cells: usize,
+    /// The columns. The cells are those of the first one.
+    columns: Vec<ColumnSlots>,
+}
+
+/// The slots in one column.
+struct ColumnSlots {
     column: usize,
     /// The bytes of one slot.
     bytes: usize,
-    /// The number of slots in a piece.
-    cells: usize,
     /// The buffer, taken by the first task. Batches that wait for their turn then need none, and a buffer
     /// that was just released is reused at once.
     buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
+}
+
+/// Neighbouring slots of a column.
+struct Piece {
+    slots: BytesMut,
+    /// The bytes of one slot.
+    bytes: usize,
 }
 
 enum Task {
@@ -231,6 +245,13 @@ enum Task {
     /// Decodes the cells of a piece of a column's slots, given by the place of the column among the decoded
     /// ones and the number of the piece.
     Decode(usize, usize),
+}
+
+impl Piece {
+    /// The number of slots.
+    fn count(&self) -> usize {
+        self.slots.len() / self.bytes
+    }
 }
 
 impl SourceRows {
@@ -267,19 +288,25 @@ impl BatchRows {
         }
     }
 
-    /// Decodes the cells of the rows from `from` on into their slots of `bytes` each, and returns failures
-    /// with their rows.
+    /// Decodes the cells of the rows from `from` on into their slots in each piece, and returns failures with
+    /// their rows.
     fn decode(
         &self,
         rows: &SourceRows,
         (column, view): (usize, &View),
         from: usize,
-        (slots, bytes): (&mut [u8], usize),
+        pieces: &mut [Piece],
     ) -> Result<Vec<(usize, Error)>> {
         let collator = &self.collator;
         let codec = &collator.codecs[column];
         let mut bad = Vec::new();
-        for (at, slot) in slots.chunks_exact_mut(bytes).enumerate() {
+        let count = pieces.first().map_or(0, Piece::count);
+        let mut each: Vec<_> =
+            pieces.iter_mut().map(|piece| piece.slots.chunks_exact_mut(piece.bytes)).collect();
+        let mut slots = Vec::with_capacity(each.len());
+        for at in 0..count {
+            slots.clear();
+            slots.extend(each.iter_mut().filter_map(Iterator::next));
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
             }
@@ -292,9 +319,11 @@ impl BatchRows {
             let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
             let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
             let decoded = match codec {
-                Codec::Cells(codec) => self.decode_cell(codec.as_ref(), (column, cells), key, slot)?,
-                Codec::Numbers(numbers) => numbers.draw(cells, key, slot),
-                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => Ok(()),
+                Codec::Cells(codec) => self.decode_cell(codec.as_ref(), (column, cells), key, &mut slots)?,
+                Codec::Numbers(numbers) => {
+                    slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
+                }
+                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::View(..) => Ok(()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
@@ -303,13 +332,13 @@ impl BatchRows {
         Ok(bad)
     }
 
-    /// Decodes the cell of a row into its slot. The inner result has an error of the row itself.
+    /// Decodes the cell of a row into its slots. The inner result has an error of the row itself.
     fn decode_cell(
         &self,
         codec: &dyn DecodeCells,
         (column, cells): (usize, RowCells<'_>),
         key: RowKey,
-        slot: &mut [u8],
+        slots: &mut [&mut [u8]],
     ) -> Result<Result<()>> {
         let mut copy = Vec::new();
         let cell = match cells.get(column, &mut copy) {
@@ -317,8 +346,8 @@ impl BatchRows {
             cell => cell?,
         };
         Ok(match cell {
-            Some(cell) => codec.decode(cell, cells, key, &self.collator.workspace, slot),
-            None if cells.path(column).is_none() && codec.decode_null(cells, slot)? => Ok(()),
+            Some(cell) => codec.decode_views(cell, cells, key, &self.collator.workspace, slots),
+            None if cells.path(column).is_none() && codec.decode_null_views(cells, slots)? => Ok(()),
             None => Err(cells.null(column, codec.noun())),
         })
     }
@@ -458,9 +487,15 @@ impl Collation {
                     }
                 }
                 Some(bytes) => {
+                    let slots = ColumnSlots { column, bytes, buffer: None, pieces: Vec::new() };
+                    if let Codec::View(first, _) = codec {
+                        let first = |of: &&mut Slots| of.columns[0].column == *first;
+                        results.decoded.iter_mut().find(first).map(|of| of.columns.push(slots));
+                        continue;
+                    }
                     let (place, cells) = (results.decoded.len(), codec.cells_per_task());
                     let pieces = view(column).picks.len().div_ceil(cells);
-                    results.decoded.push(Slots { column, bytes, cells, buffer: None, pieces: Vec::new() });
+                    results.decoded.push(Slots { cells, columns: vec![slots] });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
@@ -540,16 +575,21 @@ impl Collation {
         concat(&values).or_fail().map(Some)
     }
 
-    /// The column of a decoding task, the slots of the task, and the bytes of each slot.
-    fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
+    /// The column of a decoding task, and the pieces of the task.
+    fn slots(&self, place: usize, piece: usize) -> Option<(usize, Vec<Piece>)> {
         let mut results = self.lock();
-        let Slots { column, bytes, cells, buffer, pieces } = &mut results.decoded[place];
-        if buffer.is_none() {
-            let rows = self.view(*column).picks.len();
-            let taken = buffer.insert(self.request.collator.buffers.take(*bytes * rows));
-            *pieces = taken.split(*bytes * *cells).into_iter().map(Some).collect();
+        let Slots { cells, columns } = &mut results.decoded[place];
+        let first = columns.first()?.column;
+        let mut taken = Vec::with_capacity(columns.len());
+        for ColumnSlots { column, bytes, buffer, pieces } in columns {
+            if buffer.is_none() {
+                let rows = self.view(*column).picks.len();
+                let taken = buffer.insert(self.request.collator.buffers.take(*bytes * rows));
+                *pieces = taken.split(*bytes * *cells).into_iter().map(Some).collect();
+            }
+            taken.push(Piece { slots: pieces[piece].take()?, bytes: *bytes });
         }
-        Some((*column, pieces[piece].take()?, *bytes))
+        Some((first, taken))
     }
 
     /// The picked values of a column, and the bad rows with their places in the batch.
@@ -614,15 +654,17 @@ impl Collation {
                 results.bad.extend(bad);
             }
             Task::Decode(place, piece) => {
-                let Some((column, mut slots, bytes)) = self.slots(place, piece) else { return Ok(()) };
+                let Some((column, mut pieces)) = self.slots(place, piece) else { return Ok(()) };
                 let first = piece * collator.codecs[column].cells_per_task();
                 let stage = collator.codecs[column].stage();
                 let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
                 let view = self.view(column);
-                let bad = self.request.decode(&self.rows, (column, view), first, (&mut slots, bytes))?;
-                work.done((slots.len() / bytes) as u64, slots.len() as u64);
+                let bad = self.request.decode(&self.rows, (column, view), first, &mut pieces)?;
+                let bytes: usize = pieces.iter().map(|piece| piece.slots.len()).sum();
+                work.done(pieces.first().map_or(0, Piece::count) as u64, bytes as u64);
                 let mut results = self.lock();
-                results.decoded[place].pieces[piece] = Some(slots);
+                let columns = &mut results.decoded[place].columns;
+                columns.iter_mut().zip(pieces).for_each(|(of, done)| of.pieces[piece] = Some(done.slots));
                 results.bad.extend(view.bad_among_all(bad));
             }
         }
@@ -769,7 +811,9 @@ impl Collation {
             }
         }
         let delivered = kept.as_ref().map_or(samples, Vec::len);
-        for Slots { column, bytes, buffer, pieces, .. } in decoded {
+        for ColumnSlots { column, bytes, buffer, pieces } in
+            decoded.into_iter().flat_map(|slots| slots.columns)
+        {
             let Some(mut buffer) = buffer else { continue };
             buffer.join(pieces.into_iter().flatten());
             let of_a_sample = self.view(column).of_a_sample();

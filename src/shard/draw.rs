@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     Shares = 8,
     Column = 9,
     Batch = 10,
+    View = 11,
 }
 
 /// The golden-ratio increment of SplitMix64.
@@ -66,6 +67,12 @@ pub fn column_tag(name: &str) -> u64 {
 /// column.
 pub fn column_key(key: u64, tag: u64) -> u64 {
     Draws::keyed(key, Purpose::Column, &[tag]).next()
+}
+
+/// The key for the draws of one of the images of a view, from the key of the column in a row and the
+/// [tag](column_tag) of the view.
+pub fn view_key(key: u64, tag: u64, number: u32) -> u64 {
+    Draws::keyed(key, Purpose::View, &[tag, number.into()]).next()
 }
 
 /// A stream of numbers.
@@ -160,6 +167,7 @@ mod tests {
         assert_eq!(row_key(17, 2, 1_000_000), GOLDEN_ROW_KEY);
         assert_eq!(batch_key(17, 2, 1_000_000, 3), GOLDEN_BATCH_KEY);
         assert_eq!(column_key(GOLDEN_ROW_KEY, column_tag("image")), GOLDEN_COLUMN_KEY);
+        assert_eq!(view_key(GOLDEN_COLUMN_KEY, column_tag("g"), 1), GOLDEN_VIEW_KEY);
     }
 
     #[test]
@@ -191,6 +199,7 @@ mod tests {
     const GOLDEN_ROW_KEY: u64 = 3959473810698139902;
     const GOLDEN_BATCH_KEY: u64 = 7122490146005973316;
     const GOLDEN_COLUMN_KEY: u64 = 13778864464734643566;
+    const GOLDEN_VIEW_KEY: u64 = 7324052270539541743;
 
     #[test]
     fn purposes_epochs_and_lanes_are_independent() {

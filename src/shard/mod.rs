@@ -56,7 +56,7 @@ pub use course::Stop;
 pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
 pub(crate) use draw::{Draws, Purpose, batch_key, repeat_key};
-pub use draw::{column_key, column_tag, row_key};
+pub use draw::{column_key, column_tag, row_key, view_key};
 pub(crate) use files::CountedFile;
 pub use files::SavedFiles;
 pub(crate) use kept_text::{kept_text, whole_text};

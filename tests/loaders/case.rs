@@ -30,6 +30,8 @@ pub(crate) struct Case {
     pub(crate) layout: Layout,
     pub(crate) columns: Vec<&'static str>,
     pub(crate) image: Option<Image>,
+    /// Whether decoded images are delivered as two views, one of them with two images for each row.
+    pub(crate) views: bool,
     pub(crate) fill: bool,
     pub(crate) filter: Vec<Vec<Compare>>,
     pub(crate) mixing: Mixing,
@@ -84,7 +86,9 @@ impl Case {
             layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));
             columns.retain(|column| Table::is_of_delta(column));
         }
+        let views = apart.one_in(3);
         Case {
+            views,
             image: chance.one_in(2).then(|| image(chance)),
             fill: chance.one_in(3),
             mixing,
@@ -129,6 +133,14 @@ impl Case {
         self.image.as_ref().filter(|_| self.columns.contains(&"image"))
     }
 
+    /// The views of decoded images, if they are delivered as views: names, images and counts.
+    pub(crate) fn views(&self) -> Option<[(&'static str, Image, Option<u32>); 2]> {
+        let image = self.decoded().filter(|_| self.views)?;
+        let small = Image::random_resized_crop(6).scale((0.2, 0.6)).flip();
+        let small = if image.channels() == 1 { small.grayscale() } else { small };
+        Some([("a", image.clone(), None), ("b", small, Some(2))])
+    }
+
     /// Whether the form in which the cache keeps images may change pixels slightly.
     pub(crate) fn is_lossy(&self) -> bool {
         self.cache.is_some_and(|(_, tier)| tier != Tier::Rows)
@@ -151,6 +163,7 @@ impl Case {
         without(&|case| case.layout.files.iter_mut().flatten().for_each(|rows| *rows = rows.div_ceil(2)));
         without(&|case| case.columns = vec!["id"]);
         without(&|case| case.columns.truncate(case.columns.len() - 1));
+        without(&|case| case.views = false);
         without(&|case| case.cache = None);
         without(&|case| case.filter.clear());
         without(&|case| case.layout.bad = None);

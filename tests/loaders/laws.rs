@@ -400,7 +400,8 @@ impl Trial<'_> {
                     let step = over.unwrap();
                     let error = batch.expect_err("a bad row too many");
                     assert_eq!(error.kind(), ErrorKind::BadRow, "{error}");
-                    assert_eq!(error.place().column.as_deref(), Some("image"));
+                    let column = if self.case.views().is_some() { "image.a" } else { "image" };
+                    assert_eq!(error.place().column.as_deref(), Some(column));
                     let at = match on_bad_row {
                         OnBadRow::Raise => step.skipped[0],
                         OnBadRow::Skip { .. } => *step.skipped.last().unwrap(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use forebay::arrow::array::{Array, AsArray, BooleanArray, Int32Array, RecordBatch, Scalar};
 use forebay::arrow::compute::zip;
 use forebay::arrow::datatypes::Int64Type;
-use forebay::plan::{column_key, column_tag, row_key};
+use forebay::column::Views;
+use forebay::plan::{column_key, column_tag, row_key, view_key};
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
 use forebay_image::{PixelType, RowKey, decode_into};
 
@@ -61,7 +62,13 @@ pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCac
         .threads(how.threads)
         .memory(how.memory)
         .on_bad_row(how.on_bad_row);
-    if let Some(image) = case.decoded() {
+    if let Some(views) = case.views() {
+        let views = views.into_iter().fold(Views::new(), |views, (name, image, count)| match count {
+            Some(count) => views.several(name, count, image),
+            None => views.one(name, image),
+        });
+        builder = builder.views("image", views);
+    } else if let Some(image) = case.decoded() {
         builder = builder.decode("image", image.clone());
     }
     if case.fill && case.columns.contains(&"small") {
@@ -130,7 +137,11 @@ pub(crate) fn whole(case: &Case, table: &Table, loader: &Loader, epoch: u64) -> 
 fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u64> {
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    assert_eq!(names, case.columns, "columns come in the order asked for");
+    let views = case.views();
+    let first = |name: &&'static str| if views.is_some() && *name == "image" { "image.a" } else { *name };
+    let others = views.iter().map(|_| "image.b");
+    let asked: Vec<&str> = case.columns.iter().map(first).chain(others).collect();
+    assert_eq!(names, asked, "columns come in the order asked for");
     let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
     let ids: Vec<u64> = ids.values().iter().map(|&id| id as u64).collect();
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
@@ -138,7 +149,15 @@ fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u
         assert_eq!(field.data_type(), column.data_type());
         if let ("image", Some(image)) = (name, case.decoded()) {
             assert!(!field.is_nullable());
-            pixels(case, table, epoch, &ids, column, image);
+            let each = ids.iter().map(|&id| (id, key_of(case, epoch, id)));
+            pixels(case, table, epoch, each, column, image);
+            continue;
+        }
+        if let (Some(view), Some(views)) = (name.strip_prefix("image."), &views) {
+            let (_, image, count) = views.iter().find(|(name, ..)| *name == view).unwrap();
+            let key = |id, number| RowKey(view_key(key_of(case, epoch, id).0, column_tag(view), number));
+            let each = ids.iter().flat_map(|&id| (0..count.unwrap_or(1)).map(move |number| (id, number)));
+            pixels(case, table, epoch, each.map(|(id, number)| (id, key(id, number))), column, image);
             continue;
         }
         let mut expected = table.delivered(name, &ids);
@@ -160,16 +179,27 @@ fn present(column: &dyn Array) -> BooleanArray {
     (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
 
-/// Compares each image with what its own key makes of it. The key is made of the seed, the epoch, the row's
-/// place in the data set, and the column.
-fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn Array>, image: &Image) {
+/// The key of a row's image, made of the seed, the epoch, the row's place in the data set, and the column.
+fn key_of(case: &Case, epoch: u64, id: u64) -> RowKey {
+    RowKey(column_key(row_key(case.shuffle().seed(), epoch, id), column_tag("image")))
+}
+
+/// Compares each image with what its own key makes of its row.
+fn pixels(
+    case: &Case,
+    table: &Table,
+    epoch: u64,
+    each: impl Iterator<Item = (u64, RowKey)>,
+    column: &Arc<dyn Array>,
+    image: &Image,
+) {
     assert_eq!(column.null_count(), 0);
     let values = column.as_fixed_size_list().values().to_data();
     let bytes = values.buffers()[0].as_slice();
-    assert_eq!(bytes.len(), ids.len() * image.bytes_per_image());
+    let each: Vec<(u64, RowKey)> = each.collect();
+    assert_eq!(bytes.len(), each.len() * image.bytes_per_image());
     let mut expected = vec![0; image.bytes_per_image()];
-    for (&id, slot) in ids.iter().zip(bytes.chunks_exact(image.bytes_per_image())) {
-        let key = RowKey(column_key(row_key(case.shuffle().seed(), epoch, id), column_tag("image")));
+    for ((id, key), slot) in each.into_iter().zip(bytes.chunks_exact(image.bytes_per_image())) {
         decode_into(image, &table.image(id).unwrap(), key, &mut expected).unwrap();
         if !case.is_lossy() {
             assert!(slot == expected, "pixels of row {id} in epoch {epoch}");

@@ -1,14 +1,15 @@
-//! Decodes one encoded image into its slot, by the decoder of its format.
+//! Decodes an encoded image by the decoder of its format, into a slot or into those of several views.
 
 use forebay_base::{Error, Result};
 
 use super::drawing::Drawing;
 use super::draws::RowKey;
 use super::scratch::Scratch;
+use super::shown::Shown;
 use super::sniff::is_jpeg;
 use super::spec::Image;
 use super::workspace::Workspace;
-use super::{kept, packed, raster, raw};
+use super::{jpeg, kept, packed, raster, raw};
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
@@ -38,29 +39,79 @@ pub fn decode_within<'a>(
     drawing: impl Into<Drawing<'a>>,
     slot: &mut [u8],
 ) -> Result<()> {
-    if slot.len() != image.bytes_per_image() {
-        return Err(Error::invalid(format!(
-            "a slot of {} bytes for an image of {}",
-            slot.len(),
-            image.bytes_per_image()
-        )));
+    let drawing: Drawing<'_> = drawing.into();
+    decode_views(workspace, encoded, &mut [View::new(image, drawing, slot)])
+}
+
+/// One of several images that are made of a cell: what it shows, and the slot that it fills.
+#[derive(Debug)]
+pub struct View<'a> {
+    image: &'a Image,
+    drawing: Drawing<'a>,
+    slot: &'a mut [u8],
+}
+
+impl<'a> View<'a> {
+    /// An image with draws of its own, for a slot of [`Image::bytes_per_image`] bytes.
+    pub fn new(image: &'a Image, drawing: impl Into<Drawing<'a>>, slot: &'a mut [u8]) -> Self {
+        View { image, drawing: drawing.into(), slot }
     }
-    let drawing = drawing.into();
-    let frame_of = |width, height| drawing.frame(image, width, height);
-    if let Some(raw) = image.raw {
+}
+
+/// Decodes a cell once, and fills the slots of all its views.
+///
+/// The part that is decoded covers what all views show, at the largest scale that one of them needs. A view
+/// that would be decoded at a smaller scale alone differs from the result of [`decode_within`], by less than
+/// one level of 255 on average for photographs; all others are equal to it.
+///
+/// ```
+/// use forebay_image::{Image, RowKey, View, Workspace, decode_views, encode_jpeg};
+///
+/// let file = encode_jpeg(&[90; 64 * 48 * 3], 64, 48, 90)?;
+/// let (large, small) = (Image::random_resized_crop(32).flip(), Image::random_resized_crop(8).flip());
+/// let (mut first, mut second) = (vec![0; 32 * 32 * 3], vec![0; 8 * 8 * 3]);
+/// let views = &mut [View::new(&large, RowKey(1), &mut first), View::new(&small, RowKey(2), &mut second)];
+/// decode_views(&Workspace::of_loader(1 << 26, 1), &file, views)?;
+/// assert!(second == small.decode(&file, RowKey(2))?.bytes());
+/// # Ok::<(), forebay_image::Error>(())
+/// ```
+///
+/// # Errors
+/// The errors of [`decode_into`], and those of [`Image::check_read_as`] for views that do not agree.
+pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>]) -> Result<()> {
+    let Some(first) = views.first().map(|view| view.image) else { return Ok(()) };
+    for View { image, slot, .. } in views.iter() {
+        image.check_read_as(first)?;
+        if slot.len() != image.bytes_per_image() {
+            let (slot, image) = (slot.len(), image.bytes_per_image());
+            return Err(Error::invalid(format!("a slot of {slot} bytes for an image of {image}")));
+        }
+    }
+    if let Some(raw) = first.raw {
         return Scratch::with(workspace.own(), |Scratch { stages, .. }| {
-            raw::decode_into(image, raw, encoded, &frame_of, slot, (stages, workspace))
+            views.iter_mut().try_for_each(|View { image, drawing, slot }| {
+                let frame_of = |width, height| drawing.frame(image, width, height);
+                raw::decode_into(image, raw, encoded, &frame_of, slot, (stages, workspace))
+            })
         });
     }
     let encoded = packed::unframed(encoded)?;
     Scratch::with(workspace.own(), |scratch| {
-        if kept::is_kept(encoded) {
-            return kept::decode_into(image, encoded, drawing, slot, (scratch, workspace));
+        if kept::is_decoded(encoded) {
+            return views.iter_mut().try_for_each(|View { image, drawing, slot }| {
+                kept::decode_into(image, encoded, *drawing, slot, (scratch, workspace))
+            });
         }
-        let Scratch { decoder, stages } = scratch;
-        match is_jpeg(encoded) {
-            true => decoder.decode_into(image, encoded, &frame_of, slot, (stages, workspace)),
-            false => raster::decode_into(image, encoded, &frame_of, slot, (stages, workspace)),
+        let shown = views.iter_mut().map(|View { image, drawing, slot }| {
+            Shown::new(image, |width, height| drawing.frame(image, width, height), slot)
+        });
+        let (shown, Scratch { decoder, stages }) = (&mut shown.collect::<Vec<_>>(), scratch);
+        if jpeg::is_coefficients(encoded) {
+            decoder.decode_coefficients(first, encoded, shown, (stages, workspace))
+        } else if is_jpeg(encoded) {
+            decoder.decode_into(first, encoded, shown, (stages, workspace))
+        } else {
+            raster::decode_into(first, encoded, shown, (stages, workspace))
         }
     })
 }
@@ -71,3 +122,6 @@ pub fn decode_within<'a>(
 pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
     image.raw.is_none() && !kept::is_pixels(encoded)
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,14 @@ impl Rect {
     pub(super) fn whole(width: u32, height: u32) -> Rect {
         Rect { x: 0, y: 0, width, height }
     }
+
+    /// The smallest rectangle that covers both.
+    pub(super) fn around(self, other: Rect) -> Rect {
+        let (x, y) = (self.x.min(other.x), self.y.min(other.y));
+        let right = (self.x + self.width).max(other.x + other.width);
+        let bottom = (self.y + self.height).max(other.y + other.height);
+        Rect { x, y, width: right - x, height: bottom - y }
+    }
 }
 
 /// The box, in pixels of the image, that is stretched to the target size, and the filter.

@@ -11,6 +11,7 @@ use super::output::bytes_of_fill;
 use super::refuse::{bad_row, check_size};
 use super::resample::Decoded;
 use super::scratch::Scratch;
+use super::shown::Shown;
 use super::spec::{Framing, Image};
 use super::workspace::Workspace;
 
@@ -26,7 +27,12 @@ pub(super) const HEADER: usize = 20;
 
 /// Whether bytes are an image that was kept.
 pub(super) fn is_kept(bytes: &[u8]) -> bool {
-    is_pixels(bytes) || bytes.starts_with(&RESIZED) || jpeg::is_coefficients(bytes)
+    is_decoded(bytes) || jpeg::is_coefficients(bytes)
+}
+
+/// Whether bytes are an image that was decoded before it was kept.
+pub(super) fn is_decoded(bytes: &[u8]) -> bool {
+    is_pixels(bytes) || bytes.starts_with(&RESIZED)
 }
 
 /// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
@@ -56,7 +62,7 @@ fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
         .ok_or_else(|| bad_row("a kept image ends early"))
 }
 
-/// Brings a kept image into its slot.
+/// Brings an image that [was decoded](is_decoded) before it was kept into its slot.
 pub(super) fn decode_into(
     image: &Image,
     kept: &[u8],
@@ -64,10 +70,6 @@ pub(super) fn decode_into(
     slot: &mut [u8],
     (Scratch { decoder, stages }, workspace): (&mut Scratch, &Workspace),
 ) -> Result<()> {
-    if jpeg::is_coefficients(kept) {
-        let frame_of = |width, height| drawing.frame(image, width, height);
-        return decoder.decode_coefficients(image, kept, &frame_of, slot, (stages, workspace));
-    }
     let [width, height, channels] = numbers(kept)?;
     check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
@@ -81,8 +83,8 @@ pub(super) fn decode_into(
         }
     };
     if kept.starts_with(&RESIZED) {
-        let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
-        return decoder.decode_into(image, body, &frame_of, slot, (stages, workspace));
+        let shown = Shown::new(image, |w, h| frame.scaled((width, height), (w, h)), slot);
+        return decoder.decode_into(image, body, &mut [shown], (stages, workspace));
     }
     let (frame, width, height) = match image.framing {
         Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),

@@ -110,12 +110,13 @@ mod refuse;
 mod resample;
 mod rotation;
 mod scratch;
+mod shown;
 mod sniff;
 mod spec;
 mod unread;
 mod workspace;
 
-pub use decode::{decode_into, decode_within, needs_stable};
+pub use decode::{View, decode_into, decode_views, decode_within, needs_stable};
 pub use drawing::Drawing;
 pub use drawn::Drawn;
 pub use draws::RowKey;

@@ -8,11 +8,12 @@ use super::canvas::spread_image;
 use super::depth::Depth;
 use super::effects::{BlurScratch, blur_bytes};
 use super::finish::{ValueTable, finish, is_plain};
-use super::frame::{Frame, FrameOf};
+use super::frame::Frame;
 use super::geometry::{Mirror, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
 use super::rotation::Turn;
+use super::shown::Shown;
 use super::spec::{Image, Size};
 
 /// The buffers of a thread for the pixels of an image, in the order in which they pass through them.
@@ -31,16 +32,14 @@ impl Stages {
         self.pixels.bytes() + self.second.bytes() + self.output.bytes()
     }
 
-    /// Fills the slot from an image that is complete in `self.pixels`, as RGB or luma.
+    /// Fills the slots from an image that is complete in `self.pixels`, as RGB or luma.
     pub(super) fn fill_from_whole(
         &mut self,
-        image: &Image,
+        channels: usize,
         whole: Whole,
-        frame_of: &FrameOf<'_>,
-        slot: &mut [u8],
+        shown: &mut [Shown<'_>],
     ) -> Result<()> {
         let Whole { mut rect, orientation, depth } = whole;
-        let channels = image.channels();
         let pixel = channels * depth.bytes();
         let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * pixel);
         if orientation != Orientation::NoTransforms {
@@ -48,8 +47,8 @@ impl Stages {
             let (width, height) = orient(pixels, rect, pixel, orientation, turned);
             (pixels, rect) = (turned, Rect::whole(width, height));
         }
-        let frame = frame_of(rect.width, rect.height);
-        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels, depth }, &frame, slot)
+        let frames = Shown::frames(shown, rect.width, rect.height);
+        self.output.fill_each(Decoded { pixels, rect, reduction: 1, channels, depth }, &frames, shown)
     }
 }
 
@@ -74,6 +73,17 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Works like [`fill`](Self::fill) for all images that are made of `decoded`.
+    pub(super) fn fill_each(
+        &mut self,
+        decoded: Decoded<'_>,
+        frames: &[Frame],
+        shown: &mut [Shown<'_>],
+    ) -> Result<()> {
+        let mut each = frames.iter().zip(shown);
+        each.try_for_each(|(frame, shown)| self.fill(shown.image, decoded, frame, shown.slot))
+    }
+
     /// Samples `decoded` and writes it into the slot.
     pub(super) fn fill(
         &mut self,
@@ -175,12 +185,18 @@ impl Output {
 }
 
 /// The most bytes that the stages after decoding take for an image that is complete in memory.
-pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
+pub(super) fn bytes_after(channels: usize, whole: Whole, shown: &[Shown<'_>]) -> u64 {
     let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;
     let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
-    let pixels = u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64;
+    let pixels = u64::from(width) * u64::from(height) * (channels * depth.bytes()) as u64;
     let turned = if orientation == Orientation::NoTransforms { 0 } else { pixels };
-    turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1, depth))
+    turned.saturating_add(bytes_of_fills(shown, &Shown::frames(shown, width, height), 1, depth))
+}
+
+/// The most bytes that [`Output::fill_each`] takes: those of one image, since they follow one another.
+pub(super) fn bytes_of_fills(shown: &[Shown<'_>], frames: &[Frame], reduction: u32, depth: Depth) -> u64 {
+    let each = shown.iter().zip(frames);
+    each.map(|(shown, frame)| bytes_of_fill(shown.image, frame, reduction, depth)).max().unwrap_or(0)
 }
 
 /// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of

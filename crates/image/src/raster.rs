@@ -14,12 +14,12 @@ use image::metadata::Orientation;
 
 use super::depth::Depth;
 use super::format::{Format, Header};
-use super::frame::FrameOf;
 use super::geometry::Rect;
 use super::opened::Opened;
 use super::output::{Stages, Whole, bytes_after};
 use super::png::Png;
 use super::refuse::{caught, check_size};
+use super::shown::Shown;
 use super::sniff::sniff;
 use super::spec::{Image, RGB};
 use super::workspace::{Taken, Workspace};
@@ -43,17 +43,16 @@ pub(super) fn depth(encoded: &[u8], most: Depth) -> Result<Depth> {
     caught(format, || Ok(open(encoded, format, most)?.depth))
 }
 
-/// Decodes an image that is not a JPEG into its slot.
+/// Decodes a file that is not a JPEG into the slots of images that are read as `image` is.
 pub(super) fn decode_into(
     image: &Image,
     encoded: &[u8],
-    frame_of: &FrameOf<'_>,
-    slot: &mut [u8],
+    shown: &mut [Shown<'_>],
     (stages, workspace): (&mut Stages, &Workspace),
 ) -> Result<()> {
     let format = sniff(encoded)?;
-    let (whole, _taken) = caught(format, || read(image, encoded, format, frame_of, (stages, workspace)))?;
-    stages.fill_from_whole(image, whole, frame_of, slot)
+    let (whole, _taken) = caught(format, || read(image, encoded, format, shown, (stages, workspace)))?;
+    stages.fill_from_whole(image.channels(), whole, shown)
 }
 
 /// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory taken from the workspace covers the
@@ -62,7 +61,7 @@ fn read<'w>(
     image: &Image,
     encoded: &[u8],
     format: Format,
-    frame_of: &FrameOf<'_>,
+    shown: &[Shown<'_>],
     (stages, workspace): (&mut Stages, &'w Workspace),
 ) -> Result<(Whole, Option<Taken<'w>>)> {
     let opened = open(encoded, format, image.depth())?;
@@ -71,8 +70,11 @@ fn read<'w>(
     let orientation = if image.exif_orientation { orientation } else { Orientation::NoTransforms };
     let whole = Whole { rect: Rect::whole(width, height), orientation, depth };
     let bytes = pending.buffer_bytes();
-    let needed =
-        bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(image, whole, frame_of));
+    let needed = bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(
+        image.channels(),
+        whole,
+        shown,
+    ));
     let taken = workspace.take(needed, || format!("a {format} of {width}x{height} pixels"))?;
     let buffer = stages.pixels.take(bytes as usize);
     pending.read(buffer)?;

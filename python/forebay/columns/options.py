@@ -15,6 +15,7 @@ from .fill import filler
 from .pad import Pad
 from .tensor import Tensor, dtype_name
 from .text import Json, Text
+from .views import Views
 
 __all__: list[str] = []
 
@@ -50,8 +51,8 @@ COLUMN_OPTIONS = {
         "forebay.Image.resize(224, 224)",
         _or_none(
             _one_of(
-                (_forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json),
-                "a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
+                (_forebay.Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json),
+                "a forebay.Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
             )
         ),
     ),
@@ -74,6 +75,8 @@ class TensorDict(TypedDict):
 class _GivenDict(TypedDict, total=False):
     cast: dict[str, TensorType]
     """The types that columns are cast to, if there are any."""
+    views: dict[str, list[dict[str, Any]]]
+    """The columns in ``decode`` of which several views are delivered, if there are any."""
     follow: dict[str, dict[str, Any]]
     """The columns in ``decode`` that belong to images, if there are any."""
     tensors: dict[str, TensorDict]
@@ -113,6 +116,7 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the spec for ``decode``, whose values belong to several of them."""
     kinds = {
         "decode": (_forebay.Image,),
+        "views": (Views,),
         "follow": (Boxes, Keypoints, Mask),
         "tensors": (Tensor,),
         "texts": (Text, Json),

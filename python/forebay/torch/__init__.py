@@ -24,6 +24,7 @@ from .._forebay import Image
 from ..adapters import Batches, check_loader, columns
 from ..adapters.missing import missing
 from ..batch.ragged import Ragged
+from ..columns.views import Views
 from ..errors import InvalidError
 from ..options.checks import whole
 from .dataloader_options import without_those_of_a_data_loader
@@ -198,8 +199,15 @@ class _Form:
         if not isinstance(channels_last, bool):
             raise InvalidError(f"channels_last must be True or False, got {channels_last!r}")
         decode = (train._arguments["decode"] or {}) if channels_last else {}
-        images = {name: value for name, value in decode.items() if isinstance(value, Image)}
-        return cls(dtype, {name: (image == image.layout("NHWC"), image.shape) for name, image in images.items()})
+        images = {name: (value, ()) for name, value in decode.items() if isinstance(value, Image)}
+        for column, views in decode.items():
+            if isinstance(views, Views):
+                of_view = {name: (image, (count,) if count else ()) for name, (image, count) in views.views.items()}
+                images |= {f"{column}.{name}": view for name, view in of_view.items()}
+        shapes = {
+            name: (image == image.layout("NHWC"), (*count, *image.shape)) for name, (image, count) in images.items()
+        }
+        return cls(dtype, shapes)
 
     def __call__(self, batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
         """A batch as tensors in this form."""
@@ -217,8 +225,9 @@ class _Form:
         if value.is_nested or value.shape[1:] != shape:
             return value
         if is_last:
-            return value.permute(0, 3, 1, 2)
-        return value.contiguous(memory_format=torch.channels_last)
+            return value.movedim(-1, -3)
+        each = value.flatten(0, -4).contiguous(memory_format=torch.channels_last)
+        return each.unflatten(0, value.shape[:-3])
 
 
 def _tensor(value: Any, column: Any, move: Move) -> Any:

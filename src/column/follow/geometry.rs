@@ -14,11 +14,13 @@ use crate::column::{DrawNumbers, RowCells};
 #[derive(Debug)]
 pub(crate) struct GeometryCodec {
     followed: Followed,
+    /// The number of images of a row, which are one more dimension; `None` for one without it.
+    count: Option<u32>,
 }
 
 impl GeometryCodec {
-    pub(crate) fn new(followed: Followed) -> Self {
-        GeometryCodec { followed }
+    pub(crate) fn new(followed: Followed, count: Option<u32>) -> Self {
+        GeometryCodec { followed, count }
     }
 
     /// The name of the column.
@@ -28,11 +30,9 @@ impl GeometryCodec {
 
     /// The delivered field.
     pub(crate) fn field(&self) -> Result<FieldRef> {
-        Ok(Arc::new(tensor_field(
-            &self.name(),
-            &[Drawn::numbers_of(&self.followed.image)],
-            DataType::Float32,
-        )?))
+        let numbers = Drawn::numbers_of(&self.followed.image);
+        let shape: Vec<usize> = self.count.map(|count| count as usize).into_iter().chain([numbers]).collect();
+        Ok(Arc::new(tensor_field(&self.name(), &shape, DataType::Float32)?))
     }
 }
 
@@ -42,17 +42,24 @@ impl DrawNumbers for GeometryCodec {
     }
 
     fn slot(&self) -> usize {
-        Drawn::numbers_of(&self.followed.image) * size_of::<f32>()
+        self.bytes_of_one() * self.count.unwrap_or(1) as usize
     }
 
     fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()> {
-        let Some(drawn) = self.followed.drawn(row, key)? else {
-            slot.fill(0);
-            return Ok(());
-        };
-        let numbers = drawn.numbers();
-        let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
-        slot.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_ne_bytes());
+        for (number, slot) in (0..).zip(slot.chunks_exact_mut(self.bytes_of_one())) {
+            let Some(drawn) = self.followed.drawn_in_view(row, key, number)? else {
+                slot.fill(0);
+                continue;
+            };
+            let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
+            slot.iter_mut().zip(drawn.numbers()).for_each(|(to, number)| *to = number.to_ne_bytes());
+        }
         Ok(())
+    }
+}
+
+impl GeometryCodec {
+    fn bytes_of_one(&self) -> usize {
+        Drawn::numbers_of(&self.followed.image) * size_of::<f32>()
     }
 }

@@ -34,7 +34,7 @@ use forebay_arrow::datatypes::Field;
 use forebay_base::{Error, Place, Result};
 use forebay_image::{Drawing, Drawn, Image, RowKey, needs_stable};
 
-use super::{BadValue, ColumnOption, FollowedRows, RowCells};
+use super::{BadValue, ColumnOption, FollowedRows, RowCells, ViewTag};
 use crate::batch::Fill;
 
 /// A column that follows an image: it is cropped, resized and mirrored with it.
@@ -122,6 +122,8 @@ pub(crate) struct Followed {
     pub(crate) image: Image,
     /// The image that this one is shown as, if it follows one.
     pub(crate) of: Option<Box<Followed>>,
+    /// The view of the stored images that this is, if they have several.
+    pub(crate) view: Option<ViewTag>,
 }
 
 impl Followed {
@@ -130,13 +132,29 @@ impl Followed {
         row.is_null(self.column)
     }
 
+    /// The key of the draws of a row's image, or of the one with this number in a view, from the key of the
+    /// stored column.
+    pub(crate) fn key(&self, key: RowKey, number: u32) -> RowKey {
+        match (&self.of, self.view) {
+            (Some(of), _) => of.key(key, number),
+            (None, Some(view)) => view.key(key, number),
+            (None, None) => key,
+        }
+    }
+
     /// The geometry of a row's image; `None` for a null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
+        self.drawn_in_view(row, key, 0)
+    }
+
+    /// The geometry of the image of a row with this number in a view; `None` for a null.
+    fn drawn_in_view(&self, row: RowCells<'_>, key: RowKey, number: u32) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
         let at_image = |error: Error| error.at(Place::default().column(self.name.as_str()));
         let Some(cell) = row.get(self.column, &mut copy).map_err(at_image)? else { return Ok(None) };
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
+        let key = self.key(key, number);
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
         // The image's own column reports the same failure, and only one of the two errors counts.
         let drawn = Drawn::of(&self.image, cell, drawing);
@@ -154,7 +172,7 @@ impl Followed {
     ) -> Result<Drawn> {
         match self.drawn(row, key)? {
             Some(drawn) => Ok(drawn),
-            None => Drawn::of(&self.image.seen_as(image), encoded, key),
+            None => Drawn::of(&self.image.seen_as(image), encoded, self.key(key, 0)),
         }
     }
 

@@ -82,11 +82,13 @@ impl LoaderBuilder {
             self.after_arrays(after_vectors(self.after_cast(column, listed, &cast)?, stored)?, stored)
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
+        each.extend(self.other_views(read)?);
         each.extend(self.geometries(read)?);
         each.extend(self.pad_masks(read, stored)?);
         each.extend(self.null_masks(read, &masked)?);
         let (codecs, mut fields): (Vec<_>, Vec<_>) =
             each.into_iter().map(|Column { codec, field }| (codec, field)).unzip();
+        self.check_names_of_views(&fields)?;
         if self.spec.row_id {
             fields.push(added_field(ROW_ID, DataType::Int64, &fields)?);
         }
@@ -111,6 +113,9 @@ impl LoaderBuilder {
         for (name, _) in self.images() {
             let image = |field: &Field| Column::decoded(self.image_codec(read, name, masked)?, field);
             insert(name, made(name, "decode", &image)?)?;
+        }
+        for (name, column) in self.viewed(read, masked)? {
+            insert(name, column)?;
         }
         for (name, column) in self.following(read, masked)? {
             insert(name, column)?;

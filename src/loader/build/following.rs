@@ -26,9 +26,7 @@ impl LoaderBuilder {
     /// The codec of a column of images.
     pub(super) fn image_codec(&self, read: &Schema, name: &str, masked: &Masked<'_>) -> Result<ImageCodec> {
         let Followed { image, of, .. } = self.followed(read, name)?;
-        let is_followed = image.emits_geometry()
-            || self.followers().any(|(_, follow)| follow.image() == name)
-            || self.images().any(|(_, other)| other.follows() == Some(name));
+        let is_followed = image.emits_geometry() || self.has_followers(name);
         let codec = ImageCodec::new(image).shown_as(of).with_nulls(self.null_options(name, masked));
         let codec = codec.map_err(|error| error.at(of_column(name)))?;
         Ok(if is_followed { codec.followed() } else { codec })
@@ -57,6 +55,12 @@ impl LoaderBuilder {
             columns.push((name, column.map_err(|error| error.at(of_column(name)))?));
         }
         Ok(columns)
+    }
+
+    /// Whether another column follows the image with this name.
+    pub(super) fn has_followers(&self, image: &str) -> bool {
+        self.followers().any(|(_, follow)| follow.image() == image)
+            || self.images().any(|(_, other)| other.follows() == Some(image))
     }
 
     /// Whether a column has an item for each box of another column.
@@ -124,13 +128,18 @@ impl LoaderBuilder {
 
     /// The image that a column follows, without regard to other images that it follows itself.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
+        if let Some((column, view)) = self.view(image) {
+            return self.followed_view(read, column, view);
+        }
         self.read_column(read, image, "of")?;
         let Some(spec) = self.image(image) else {
-            return Err(Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
-                .hint(format!("add an Image for {image:?} to `decode`")));
+            return Err(self.has_only_views(image).unwrap_or_else(|| {
+                Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
+                    .hint(format!("add an Image for {image:?} to `decode`"))
+            }));
         };
         let column = read.index_of(image).unwrap_or_default();
-        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None })
+        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None })
     }
 
     /// The tag of each column, which separates its draws from those of others: the stored name of the image
@@ -161,8 +170,14 @@ impl LoaderBuilder {
             let field = codec.field()?;
             columns.push(Column { codec: Codec::Numbers(Arc::new(codec)), field });
         }
-        for (image, _) in self.images().filter(|(_, image)| image.emits_geometry()) {
-            let codec = GeometryCodec::new(self.followed(read, image)?);
+        let images = self.images().filter(|(_, image)| image.emits_geometry());
+        let images = images.map(|(image, _)| Ok((self.followed(read, image)?, None)));
+        let views = self.all_views().flat_map(|(column, views)| views.iter().map(move |view| (column, view)));
+        let views = views.filter(|(_, view)| view.image.emits_geometry());
+        let views = views.map(|(column, view)| Ok((self.viewed_as(read, column, view)?, view.count)));
+        for emitting in images.chain(views) {
+            let (followed, count) = emitting?;
+            let codec = GeometryCodec::new(followed, count);
             if read.index_of(&codec.name()).is_ok() {
                 return Err(Error::invalid("the geometry of images has the name of a stored column")
                     .hint("leave that column out of `columns`, or do not emit the geometry")

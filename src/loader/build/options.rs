@@ -9,7 +9,7 @@ use forebay_image::Image;
 use super::LoaderBuilder;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
+use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Tensor, TextFormat, Views};
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -87,6 +87,14 @@ impl LoaderBuilder {
     /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.spec.column(column).decode = Some(image);
+        self
+    }
+
+    /// Delivers several [`Views`](crate::column::Views) of each image of a column, in columns
+    /// `<column>.<view>` in place of the stored one. Each image is decoded once for all its views. Default:
+    /// none.
+    pub fn views(mut self, column: impl Into<String>, views: Views) -> Self {
+        self.spec.column(column).views = Some(views);
         self
     }
 

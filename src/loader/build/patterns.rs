@@ -125,7 +125,8 @@ impl LoaderBuilder {
 
     /// Whether `decode` makes images of a column, by its name or by a pattern.
     pub(super) fn decodes_images_of(&self, name: &str) -> bool {
-        self.images().any(|(key, _)| key == name || is_pattern(key) && matches_name(key, name))
+        let images = self.images().map(|(key, _)| key).chain(self.all_views().map(|(key, _)| key));
+        images.into_iter().any(|key| key == name || is_pattern(key) && matches_name(key, name))
     }
 }
 

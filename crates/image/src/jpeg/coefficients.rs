@@ -6,11 +6,11 @@ use image::metadata::Orientation;
 use super::super::buffer::Buffer;
 use super::super::depth::Depth;
 use super::super::exif;
-use super::super::frame::FrameOf;
-use super::super::output::{Stages, Whole, bytes_after, bytes_of_fill};
+use super::super::output::{Stages, Whole, bytes_after, bytes_of_fills};
 use super::super::pixels::{luma_in_place, transposes};
 use super::super::refuse::{bad_row, check_size};
 use super::super::resample::Decoded;
+use super::super::shown::Shown;
 use super::super::spec::{Image, LUMA, RGB};
 use super::super::workspace::Workspace;
 use super::decoder::{
@@ -130,13 +130,13 @@ impl Decoder {
         Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
     }
 
-    /// Decodes kept coefficients into their slot: the same pixels as those of the file.
+    /// Decodes kept coefficients into the slots of images that are read as `image` is: the same pixels as
+    /// those of the file.
     pub(crate) fn decode_coefficients(
         &mut self,
         image: &Image,
         kept: &[u8],
-        frame_of: &FrameOf<'_>,
-        slot: &mut [u8],
+        shown: &mut [Shown<'_>],
         (stages, workspace): (&mut Stages, &Workspace),
     ) -> Result<()> {
         let facts = facts(kept)?;
@@ -150,19 +150,19 @@ impl Decoder {
         if orientation != Orientation::NoTransforms {
             let part = ReducedRegion::whole(&info);
             let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
-            let _taken = take(needed(&info, &part, 0, channels) + bytes_after(image, whole, frame_of))?;
+            let _taken = take(needed(&info, &part, 0, channels) + bytes_after(channels, whole, shown))?;
             self.read(image, kept, &info, &part, &mut stages.pixels)?;
-            return stages.fill_from_whole(image, whole, frame_of, slot);
+            return stages.fill_from_whole(channels, whole, shown);
         }
-        let frame = frame_of(info.width, info.height);
-        let part = ReducedRegion::of(&info, &frame.sampling, frame.target);
-        let after = bytes_of_fill(image, &frame, part.reduction, Depth::Eight);
+        let frames = Shown::frames(shown, info.width, info.height);
+        let part = ReducedRegion::of(&info, &frames);
+        let after = bytes_of_fills(shown, &frames, part.reduction, Depth::Eight);
         let _taken = take(needed(&info, &part, 0, channels) + after)?;
         self.read(image, kept, &info, &part, &mut stages.pixels)?;
         let ReducedRegion { rect, reduction, .. } = part;
         let pixels = stages.pixels.get(rect.width as usize * rect.height as usize * channels);
         let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
-        stages.output.fill(image, decoded, &frame, slot)
+        stages.output.fill_each(decoded, &frames, shown)
     }
 
     /// Decodes a part into `pixels`.

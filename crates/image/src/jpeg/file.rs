@@ -5,10 +5,10 @@ use image::metadata::Orientation;
 
 use super::super::depth::Depth;
 use super::super::format::{Format, Header};
-use super::super::frame::FrameOf;
-use super::super::output::{Stages, Whole, bytes_after, bytes_of_fill};
+use super::super::output::{Stages, Whole, bytes_after, bytes_of_fills};
 use super::super::refuse::{bad_row, check_size};
 use super::super::resample::Decoded;
+use super::super::shown::Shown;
 use super::super::spec::Image;
 use super::super::workspace::Workspace;
 use super::decoder::{Decoder, check_structure, needed};
@@ -18,32 +18,29 @@ use super::region::ReducedRegion;
 use super::{damage, repair};
 
 impl Decoder {
-    /// Decodes a JPEG into its slot.
+    /// Decodes a JPEG into the slots of images that are read as `image` is.
     pub(crate) fn decode_into(
         &mut self,
         image: &Image,
         encoded: &[u8],
-        frame_of: &FrameOf<'_>,
-        slot: &mut [u8],
+        shown: &mut [Shown<'_>],
         (stages, workspace): (&mut Stages, &Workspace),
     ) -> Result<()> {
-        match self.decode_strictly(image, encoded, frame_of, slot, (stages, workspace)) {
+        match self.decode_strictly(image, encoded, shown, (stages, workspace)) {
             Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
                 let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-                self.decode_strictly(image, &clean, frame_of, slot, (stages, workspace))
-                    .map_err(Failure::into_error)
+                self.decode_strictly(image, &clean, shown, (stages, workspace)).map_err(Failure::into_error)
             }
             other => other.map_err(Failure::into_error),
         }
     }
 
-    /// Decodes a JPEG into its slot; the library's first warning is a failure.
+    /// Decodes like [`decode_into`](Self::decode_into); the library's first warning is a failure.
     fn decode_strictly(
         &mut self,
         image: &Image,
         encoded: &[u8],
-        frame_of: &FrameOf<'_>,
-        slot: &mut [u8],
+        shown: &mut [Shown<'_>],
         (stages, workspace): (&mut Stages, &Workspace),
     ) -> Result<(), Failure> {
         let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
@@ -62,23 +59,24 @@ impl Decoder {
         if orientation != Orientation::NoTransforms {
             let part = ReducedRegion::whole(&info);
             let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
-            let needed = needed(&info, &part, scans, channels) + bytes_after(image, whole, frame_of);
+            let needed = needed(&info, &part, scans, channels) + bytes_after(channels, whole, shown);
             let _taken = workspace.take(needed, || named(&info, &markers))?;
             if self.decode_own(&opened, &part, &markers, channels, &mut stages.pixels) {
                 self.idle = Some(opened.close());
             } else {
                 self.decode_with_library(opened, &part, &markers, channels, &mut stages.pixels)?;
             }
-            return Ok(stages.fill_from_whole(image, whole, frame_of, slot)?);
+            return Ok(stages.fill_from_whole(channels, whole, shown)?);
         }
-        let frame = frame_of(info.width, info.height);
+        let frames = Shown::frames(shown, info.width, info.height);
         let needed = |part: &ReducedRegion| {
-            needed(&info, part, scans, channels) + bytes_of_fill(image, &frame, part.reduction, Depth::Eight)
+            let after = bytes_of_fills(shown, &frames, part.reduction, Depth::Eight);
+            needed(&info, part, scans, channels) + after
         };
         let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
         let in_part = croppable && (markers.progressive || markers.one_scan() && info.sequential);
         let mut part = match in_part {
-            true => ReducedRegion::of(&info, &frame.sampling, frame.target),
+            true => ReducedRegion::of(&info, &frames),
             false => ReducedRegion::whole(&info),
         };
         let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;
@@ -95,7 +93,7 @@ impl Decoder {
         let ReducedRegion { rect, reduction, .. } = part;
         let pixels = stages.pixels.get(rect.width as usize * rect.height as usize * channels);
         let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
-        let filled = stages.output.fill(image, decoded, &frame, slot);
+        let filled = stages.output.fill_each(decoded, &frames, shown);
         drop(taken);
         Ok(filled?)
     }

@@ -1,5 +1,6 @@
-//! The part of a JPEG that is decoded for a sampling, and its scale.
+//! The part of a JPEG that is decoded for one or several samplings, and its scale.
 
+use super::super::frame::Frame;
 use super::super::geometry::{Rect, Sampling};
 use super::super::resample::reduced;
 use super::super::spec::Size;
@@ -39,12 +40,15 @@ impl ReducedRegion {
         ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
-    /// The region that a sampling to `target` needs.
-    pub(super) fn of(info: &Info, sampling: &Sampling, target: Size) -> ReducedRegion {
-        let Some(mcu_width) = info.mcu_width else { return ReducedRegion::whole(info) };
-        let reduction = reduction(sampling, target);
+    /// The region that all these frames need, at the scale of the one that needs the largest.
+    pub(super) fn of(info: &Info, frames: &[Frame]) -> ReducedRegion {
+        let reduction = frames.iter().map(|frame| reduction(&frame.sampling, frame.target)).min();
+        let (Some(mcu_width), Some(reduction)) = (info.mcu_width, reduction) else {
+            return ReducedRegion::whole(info);
+        };
         let (width, height) = (info.width.div_ceil(reduction), info.height.div_ceil(reduction));
-        let needed = reduced(sampling.view, reduction);
+        let views = frames.iter().map(|frame| reduced(frame.sampling.view, reduction));
+        let needed = views.reduce(Rect::around).unwrap_or(Rect::whole(width, height));
         // This is never zero: an iMCU is 8, 16 or 32 pixels wide and the reduction at most 8.
         let step = mcu_width / reduction;
         let x = needed.x.saturating_sub(MARGIN) / step * step;

@@ -3,6 +3,7 @@
 use forebay_base::{ErrorKind, Result};
 
 use super::decoder::{BYTES_PER_COLUMN, Decoder, needed};
+use super::ffi::{Info, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
 use super::*;
@@ -12,6 +13,7 @@ use crate::frame::{Frame, FrameOf};
 use crate::geometry::{Rect, Sampling};
 use crate::resample::reduced;
 use crate::scratch::Scratch;
+use crate::shown::Shown;
 use crate::spec::{Image, RGB, Resampling, Size};
 use crate::workspace::Workspace;
 
@@ -49,13 +51,14 @@ fn decode_alone(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let Scratch { decoder, stages } = scratch;
-    decoder.decode_into(image, encoded, frame_of, slot, (stages, &Workspace::of_one(image.max_pixels)))
+    let shown = Shown::new(image, frame_of, slot);
+    decoder.decode_into(image, encoded, &mut [shown], (stages, &Workspace::of_one(image.max_pixels)))
 }
 
 fn decoded(
     encoded: &[u8],
     channels: usize,
-    part: impl Fn(&ffi::Info) -> ReducedRegion,
+    part: impl Fn(&Info) -> ReducedRegion,
 ) -> (ReducedRegion, Vec<u8>) {
     let mut decoder = Decoder::default();
     let mut pixels = Buffer::default();
@@ -95,13 +98,18 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
     (Sampling { left, top, width, height, view, resampling: Resampling::Bilinear }, target)
 }
 
+/// A frame that shows this in this size.
+fn frame(sampling: Sampling, target: Size) -> Frame {
+    Frame { sampling, target, ..Frame::draw(&Image::resize(1, 1), WIDTH, HEIGHT, RowKey(0)) }
+}
+
 #[test]
 fn a_crop_has_the_pixels_of_the_whole() {
     let mut draws = Draws::new(RowKey(11));
     for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
         let all = Rect::whole(WIDTH, HEIGHT);
         let (wide, target) = sampling(all, reduction);
-        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &wide, target));
+        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(wide, target)]));
         for _ in 0..60 {
             let least = 8 * reduction;
             let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
@@ -113,7 +121,8 @@ fn a_crop_has_the_pixels_of_the_whole() {
                 height,
             };
             let (box_of, target) = sampling(view, reduction);
-            let (part, pixels) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &box_of, target));
+            let (part, pixels) =
+                decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(box_of, target)]));
             if part.reduction != whole.reduction {
                 continue;
             }
@@ -133,7 +142,7 @@ fn reductions_are_taken_where_enough_is_left() {
         let view = Rect::whole(WIDTH, HEIGHT);
         let (sampling, _) = sampling(view, 1);
         let size = Size { height: target, width: target };
-        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &sampling, size));
+        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(sampling, size)]));
         assert_eq!(part.reduction, reduction, "to {target}");
     }
 }
@@ -142,8 +151,23 @@ fn reductions_are_taken_where_enough_is_left() {
 fn only_the_needed_columns_and_rows_are_decoded() {
     let view = Rect { x: 100, y: 70, width: 20, height: 10 };
     let (sampling, target) = sampling(view, 1);
-    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &sampling, target));
+    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &[frame(sampling, target)]));
     assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
+}
+
+#[test]
+fn several_frames_need_what_is_around_them_at_the_largest_scale() {
+    let info =
+        Info { width: WIDTH, height: HEIGHT, stored: Stored::Colour, mcu_width: Some(16), sequential: true };
+    let of = |frames: &[Frame]| ReducedRegion::of(&info, frames);
+    let view = |x, y| Rect { x, y, width: 48, height: 48 };
+    let small = |x, y| frame(sampling(view(x, y), 1).0, Size { height: 6, width: 6 });
+    let (left, right) = (of(&[small(0, 0)]), of(&[small(150, 100)]));
+    let both = of(&[small(0, 0), small(150, 100)]);
+    assert_eq!((left.reduction, both.reduction), (2, 2));
+    assert_eq!(both.rect, left.rect.around(right.rect));
+    let (sharp, target) = sampling(view(60, 60), 1);
+    assert_eq!(of(&[small(0, 0), frame(sharp, target)]).reduction, 1);
 }
 
 #[test]

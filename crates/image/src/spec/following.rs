@@ -82,6 +82,28 @@ impl Image {
         Image { exif_orientation, max_pixels, raw, ..self.clone() }
     }
 
+    /// Refuses an image that is not read from a cell as `other` is, so that both cannot be made of the pixels
+    /// of one decoding.
+    ///
+    /// # Errors
+    /// It differs in colours or grey, in bits, in the EXIF orientation, in raw pixels or in the size limit.
+    pub fn check_read_as(&self, other: &Image) -> Result<()> {
+        let differs = [
+            ("grayscale", self.grayscale != other.grayscale),
+            ("bit_depth", self.depth() != other.depth()),
+            ("exif_orientation", self.exif_orientation != other.exif_orientation),
+            ("raw", self.raw != other.raw),
+            ("max_pixels", self.max_pixels != other.max_pixels),
+        ];
+        match differs.into_iter().find(|(_, differs)| *differs) {
+            Some((what, _)) => {
+                Err(Error::invalid(format!("differs in {what} from another view of the image"))
+                    .hint("all views are made of the same pixels: give it to all of them, or to none"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether the part of an image that is shown follows from its size alone, so that the part of another
     /// image would not be right.
     pub fn crops_by_size(&self) -> bool {

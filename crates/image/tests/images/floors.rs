@@ -9,7 +9,7 @@ use super::paths::{exports, module, named, rust_files, without_tests};
 
 /// The modules of `src/`, lowest first; a folder counts as one. A module may import from those on earlier
 /// lines.
-const FLOORS: [&[&str]; 11] = [
+const FLOORS: [&[&str]; 12] = [
     // Values and memory, which need nothing else.
     &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
     // Refusals, and the spec of an image.
@@ -18,7 +18,8 @@ const FLOORS: [&[&str]; 11] = [
     &["canvas", "effects", "finish", "pixels", "rotation", "sniff"],
     // The draws for an image; formats that are decoded as a whole; the target size.
     &["formats", "frame", "png", "resample"],
-    &["drawn", "output"],
+    &["drawn", "shown"],
+    &["output"],
     &["drawing", "jpeg", "raster", "raw"],
     &["scratch"],
     &["kept", "mask", "packed"],

@@ -1,0 +1,104 @@
+"""Several views of each image of a column, which is decoded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from .. import _forebay
+from ..errors import InvalidError
+from ..options.checks import kind_of, whole
+
+__all__ = ["Views"]
+
+
+class Views:
+    """Several views of each image of a column: a frozen value for ``decode=``.
+
+    Each view is delivered as a column ``<column>.<view>``, in place of the stored one. An image is read and decoded
+    once for all its views. Each view has draws of its own, and so has each image of a view with a count: they depend
+    on the seed of the shuffle, the epoch, the row, the name of the view and the number in it, not on the other views,
+    threads or ranks.
+
+    What is decoded covers all views of an image, at the scale of the one that needs the largest. A view that would be
+    decoded at a smaller scale alone, as a crop of more than six times its size is, then differs from that by less
+    than one level of 255 on average for photographs. All views are made of the same pixels, so they agree in
+    ``grayscale``, ``bit_depth``, ``exif_orientation``, ``raw`` and ``max_pixels``.
+
+    :class:`Boxes`, :class:`Keypoints` and :class:`Mask` follow a view without a count by its column:
+    ``of="image.weak"``. ``emit_geometry()`` of a view delivers ``<column>.<view>.geometry``. A view is not one of
+    :meth:`Image.fit`. A null or damaged image is a bad row, as with an :class:`Image`. A cache keeps the form
+    ``"pixels"`` or ``"resized"`` if it is the same for all views, as pixels are for random crops, and otherwise
+    ``"coefficients"``.
+
+    Parameters
+    ----------
+    **views : Image or tuple of Image and int
+        The views by name. An image alone is one array for each row, of the shape of the image. With a count, as in
+        ``(image, 2)``, a row has that many images, in one more dimension: ``(rows, 2, *image.shape)``.
+
+    Raises
+    ------
+    InvalidError
+        There is no view, or a value is neither an Image nor an Image and an int of at least 1.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> crop = fb.Image.random_resized_crop
+    >>> dino = fb.Views(g=(crop(224, scale=(0.4, 1)).flip(), 2), l=(crop(96, scale=(0.05, 0.4)).flip(), 8))
+    >>> fixmatch = fb.Views(weak=crop(32).flip(), strong=crop(32).flip().random_erasing())
+    >>> decode = {"image": dino}
+    """
+
+    __slots__ = ("_views",)
+
+    def __init__(self, **views: _forebay.Image | tuple[_forebay.Image, int]) -> None:
+        if not views:
+            raise InvalidError("Views needs at least one view (pass views by name: forebay.Views(g=(image, 2)))")
+        object.__setattr__(self, "_views", {name: _checked(name, view) for name, view in views.items()})
+
+    @property
+    def views(self) -> Mapping[str, tuple[_forebay.Image, int | None]]:
+        """The image and the count of each view; the count is None for one image without a dimension of its own."""
+        return MappingProxyType(self._views)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return list(self._views.items()) == list(other._views.items()) if isinstance(other, Views) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._views.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._given(),)
+
+    def _spec(self) -> list[dict[str, Any]]:
+        """The value in the form that the library reads."""
+        return [{"name": name, "image": image, "count": count} for name, (image, count) in self._views.items()]
+
+    def __repr__(self) -> str:
+        return f"forebay.Views({', '.join(f'{name}={view!r}' for name, view in self._given().items())})"
+
+    def _given(self) -> dict[str, Any]:
+        """The views as they were passed."""
+        return {name: image if count is None else (image, count) for name, (image, count) in self._views.items()}
+
+
+def _checked(name: str, view: Any) -> tuple[_forebay.Image, int | None]:
+    """The image and the count of a view."""
+    if isinstance(view, _forebay.Image):
+        return view, None
+    if not isinstance(view, (tuple, list)) or len(view) != 2 or not isinstance(view[0], _forebay.Image):
+        got = repr(view) if isinstance(view, (tuple, list)) else kind_of(view)
+        raise InvalidError(f"{name} must be a forebay.Image, or an Image and a count such as (image, 2), got {got}")
+    image, count = view
+    return image, whole(count, f"the count of {name}", 1, 32)
+
+
+def _restored(views: dict[str, Any]) -> Views:
+    """A copy that was pickled."""
+    return Views(**views)

@@ -1,0 +1,294 @@
+//! Several views of each image of a column, in columns of their own: the image is decoded once for all.
+
+use std::sync::Arc;
+
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_base::{Error, Place, Result};
+use forebay_image::{Form, Image, RowKey, View, Workspace, decode_views, needs_stable};
+use serde::{Deserialize, Serialize};
+
+use super::codec::CELLS_PER_TASK;
+use super::image::{check_stored, kept_forms, pixels_field};
+use super::{
+    Cell, Codec, Column, ColumnOption, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells,
+};
+use crate::batch::Fill;
+use crate::shard::{column_tag, view_key};
+
+/// Several views of each image of a column, each with a name, draws of its own, and a column `<column>.<name>`
+/// in batches. An image is read and decoded once for all its views.
+///
+/// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The draws of a view depend
+/// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if there are
+/// several of it, on their number: not on the other views. They differ from those of a column with
+/// [`decode`](crate::LoaderBuilder::decode).
+///
+/// What is decoded covers all views of an image, at the scale of the one that needs the largest. All views
+/// are made of the same pixels, so they agree about grey, 16 bits, EXIF's orientation, raw pixels and the
+/// size limit.
+///
+/// ```
+/// use forebay::Image;
+/// use forebay::column::Views;
+///
+/// let crop = |size| Image::random_resized_crop(size).flip();
+/// let simclr = Views::new().several("views", 2, crop(224).color_jitter(0.8, 0.8, 0.8, 0.2));
+/// let multi_crop = Views::new()
+///     .several("global", 2, crop(224).scale((0.4, 1.0)))
+///     .several("local", 8, crop(96).scale((0.05, 0.4)));
+/// let fixmatch = Views::new().one("weak", crop(32)).one("strong", crop(32).random_erasing(1.0));
+/// # for views in [simclr, multi_crop, fixmatch] { views.validate()?; }
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Views {
+    each: Vec<NamedView>,
+}
+
+/// A view of images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedView {
+    pub(crate) name: String,
+    pub(crate) image: Image,
+    /// The number of images for each row, which are one more dimension; `None` for one without it.
+    #[serde(default)]
+    pub(crate) count: Option<u32>,
+}
+
+impl Views {
+    /// No views so far.
+    pub fn new() -> Views {
+        Views::default()
+    }
+
+    /// Adds a view with one image for each row, of the shape of `image`.
+    #[must_use]
+    pub fn one(self, name: impl Into<String>, image: Image) -> Views {
+        self.with(NamedView { name: name.into(), image, count: None })
+    }
+
+    /// Adds a view with `count` images for each row, each with draws of its own: tensors of the shape of
+    /// `image`, with `count` as one more dimension before it.
+    #[must_use]
+    pub fn several(self, name: impl Into<String>, count: u32, image: Image) -> Views {
+        self.with(NamedView { name: name.into(), image, count: Some(count) })
+    }
+
+    fn with(mut self, view: NamedView) -> Views {
+        self.each.push(view);
+        self
+    }
+
+    /// Refuses views that cannot work.
+    ///
+    /// # Errors
+    /// [`forebay_base::ErrorKind::Invalid`], with the next move.
+    pub fn validate(&self) -> Result<()> {
+        self.check(|view| view.name.clone())
+    }
+
+    /// Refuses views that cannot work, each by its name.
+    fn check(&self, name: impl Fn(&NamedView) -> String) -> Result<()> {
+        let Some(first) = self.each.first() else {
+            return Err(Error::invalid("no views").hint("give at least one view, with a name and an image"));
+        };
+        for (at, view) in self.each.iter().enumerate() {
+            if view.name.is_empty() {
+                return Err(Error::invalid("a view with an empty name"));
+            }
+            if self.each[..at].iter().any(|other| other.name == view.name) {
+                return Err(Error::invalid(format!("two views have the name {:?}", view.name))
+                    .hint("give each a name of its own, or one view a count"));
+            }
+            let at = |error: Error| error.at(Place::default().column(name(view)));
+            view.validate(&first.image).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, NamedView> {
+        self.each.iter()
+    }
+}
+
+impl NamedView {
+    /// The name of the view's column, beside others of the stored `column`.
+    pub(crate) fn column(&self, column: &str) -> String {
+        format!("{column}.{}", self.name)
+    }
+
+    /// The tag by which its draws differ from those of other views.
+    pub(crate) fn tag(&self) -> ViewTag {
+        ViewTag(column_tag(&self.name))
+    }
+
+    /// The field of its column.
+    ///
+    /// # Errors
+    /// A row is too large.
+    pub(crate) fn field(&self, column: &str) -> Result<FieldRef> {
+        pixels_field(&self.column(column), &self.image, self.count).map(Arc::new)
+    }
+
+    /// The bytes of a row.
+    fn slot(&self) -> usize {
+        self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
+    }
+
+    fn validate(&self, first: &Image) -> Result<()> {
+        if self.count == Some(0) {
+            return Err(
+                Error::invalid("a count of 0").hint("give a count of 1 or more, or leave the view out")
+            );
+        }
+        self.image.validate()?;
+        self.image.check_read_as(first)?;
+        if self.image.emits_size() || self.image.is_ragged() {
+            return Err(Error::invalid("keeps the shape of images, on a canvas or without one")
+                .hint("a view has one size: a crop, or the whole image stretched"));
+        }
+        if self.image.follows().is_some() {
+            return Err(
+                Error::invalid("follows another image").hint("leave `of` out: a view draws for itself")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The loader makes the columns, since other columns may follow a view.
+impl ColumnOption for Views {
+    fn keyword(_: &'static str) -> &'static str {
+        "decode"
+    }
+
+    fn takes_whole() -> bool {
+        true
+    }
+
+    fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
+        // The type of the number is checked when the codec is made.
+        fill.number().is_some()
+    }
+}
+
+/// Separates the draws of a view from those of the other views of an image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewTag(u64);
+
+impl ViewTag {
+    /// The key of one of its images, from the key of the stored column in a row.
+    pub(crate) fn key(self, key: RowKey, number: u32) -> RowKey {
+        RowKey(view_key(key.0, self.0, number))
+    }
+}
+
+/// Decodes images once for all their views: the column of the first view has this codec, and those of the
+/// others a [`Codec::View`].
+#[derive(Debug)]
+pub(crate) struct ViewsCodec {
+    views: Vec<NamedView>,
+    /// Whether another column follows a view.
+    is_followed: bool,
+    /// The number that fills the slot of a null in each view; empty if a null is a bad row.
+    nulls: Vec<NullSlot>,
+}
+
+impl ViewsCodec {
+    /// # Errors
+    /// The views cannot work, or the fill is not a number that a pixel can have.
+    pub(crate) fn new(
+        views: &Views,
+        column: &str,
+        nulls: NullOptions<'_>,
+        is_followed: bool,
+    ) -> Result<Self> {
+        views.check(|view| view.column(column))?;
+        let views = views.each.clone();
+        let nulls = views.iter().map(|view| NullSlot::of_pixels(nulls, view.image.pixel_type()));
+        let nulls = nulls.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        Ok(ViewsCodec { views, is_followed, nulls })
+    }
+}
+
+impl DecodeCells for ViewsCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        for view in &self.views {
+            check_stored(stored, &view.image)?;
+        }
+        self.views[0].field(stored.name())
+    }
+
+    fn slot(&self) -> usize {
+        self.views[0].slot()
+    }
+
+    fn decode(
+        &self,
+        cell: Cell<'_>,
+        row: RowCells<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        self.decode_views(cell, row, key, workspace, &mut [slot])
+    }
+
+    fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool> {
+        self.decode_null_views(row, &mut [slot])
+    }
+
+    fn decode_views(
+        &self,
+        cell: Cell<'_>,
+        _: RowCells<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slots: &mut [&mut [u8]],
+    ) -> Result<()> {
+        let cell = cell.stable_if(|bytes| needs_stable(&self.views[0].image, bytes));
+        let each = self.views.iter().zip(slots).flat_map(|(view, slot)| {
+            let (image, tag) = (&view.image, view.tag());
+            let slots = slot.chunks_exact_mut(image.bytes_per_image());
+            (0..).zip(slots).map(move |(number, slot)| View::new(image, tag.key(key, number), slot))
+        });
+        decode_views(workspace, cell, &mut each.collect::<Vec<_>>())
+    }
+
+    fn decode_null_views(&self, _: RowCells<'_>, slots: &mut [&mut [u8]]) -> Result<bool> {
+        self.nulls.iter().zip(slots).for_each(|(null, slot)| null.write(slot));
+        Ok(!self.nulls.is_empty())
+    }
+
+    /// A cell takes as much work as several.
+    fn cells_per_task(&self) -> usize {
+        let images: u64 = self.views.iter().map(|view| u64::from(view.count.unwrap_or(1))).sum();
+        (CELLS_PER_TASK / images as usize).max(1)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "an image", several: "images" }
+    }
+
+    fn uses_workspace(&self) -> bool {
+        true
+    }
+
+    /// The forms in which all views are kept alike.
+    fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
+        let first = &self.views[0].image;
+        let is_lost = self.is_followed && !first.kept_with_size();
+        kept_forms(first, stored, |form| {
+            let alike = |view: &NamedView| view.image.kept_as(form) == first.kept_as(form);
+            self.views.iter().all(alike) && (!is_lost || form == Form::Coefficients)
+        })
+    }
+}
+
+/// The column of a view other than the first, whose slots are filled together with those of the first one, in
+/// the place `first`.
+pub(crate) fn other_view(view: &NamedView, column: &str, first: usize) -> Result<Column> {
+    Ok(Column { codec: Codec::View(first, view.slot()), field: view.field(column)? })
+}
