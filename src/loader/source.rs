@@ -82,8 +82,8 @@ pub(super) struct Begun {
     pub(super) skipped: u64,
     /// The key of its plan, and the key of the one that is prepared.
     pub(super) keys: Vec<PrefetchKey>,
-    /// Whether rows that are denied from a step of the pass on are left out of all of it, for its first row to
-    /// stand in for others.
+    /// Whether rows that are denied from a step of the pass on are left out of all of it, for its first row
+    /// to stand in for others.
     pub(super) stands_in: bool,
 }
 

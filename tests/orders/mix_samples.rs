@@ -1,5 +1,5 @@
 //! Mixes of rows, windows, packs and buckets beside a plain model: each source gives the samples of its own
-//! loader, one pass after the other, and a position resumes on any ranks, with steps passed over from there on.
+//! loader, one pass after the other. A position resumes on any ranks, with steps passed over from there on.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ const TOPOLOGIES: u64 = 40;
 /// A sample, as the numbers of its rows or the values of its pack.
 type Sample = Vec<i64>;
 
-/// What a step has of one source: its samples in no order, or for buckets all their rows.
+/// The samples of one source in a step, sorted, or for buckets all their rows.
 type OfSource = Vec<Sample>;
 
 /// A source of a mix.
@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-/// The plain model: a source gives its next samples, whoever asks.
+/// The plain model: a source gives its samples one after the other.
 struct Model<'a> {
     of: &'a Source,
     pass: u64,
