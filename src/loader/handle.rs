@@ -332,8 +332,8 @@ impl Loader {
     /// these take more.
     ///
     /// # Errors
-    /// The loader does not mix; a weight cannot work; batches of the step were taken already, by a consumer that
-    /// takes them ahead; or with these weights the epoch would have no end.
+    /// The loader does not mix; a weight cannot work; batches of the step were taken already, by a consumer
+    /// that takes them ahead; or with these weights the epoch would have no end.
     pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
         self.sources.check_usable()?;
         let Some(mixture) = &self.sources.mixture else {
