@@ -233,7 +233,8 @@ class Mix(Loader):
 
         The epoch under way goes on with them, and may get other steps than it had. A state contains them: a mix that is
         made as this one was goes on with them. Every rank must set the same weights at the same step. What was read
-        ahead is read again, since other rows are needed.
+        ahead is read again, since other rows are needed. ``memory`` was divided by the weights that the mix was made
+        with: batches of a source that gets a larger share than any of these take more.
 
         Parameters
         ----------

@@ -331,11 +331,13 @@ impl Loader {
     /// epoch under way goes on with them; its row groups are read again, since other rows are needed. Every
     /// rank must set the same weights at the same step.
     ///
-    /// A position keeps the weights, so a loader that is built as this one was goes on with them.
+    /// A position keeps the weights, so a loader that is built as this one was goes on with them. The memory
+    /// was divided by the weights that were given: batches of a source that gets a larger share than any of
+    /// these take more.
     ///
     /// # Errors
-    /// This is no mix; a weight cannot work; batches of the step were taken already, by a consumer that takes
-    /// them ahead; or with these weights the epoch would have no end.
+    /// The loader does not mix; a weight cannot work; batches of the step were taken already, by a consumer
+    /// that takes them ahead; or with these weights the epoch would have no end.
     pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
         self.sources.check_usable()?;
         let Some(mixture) = &self.sources.mixture else {

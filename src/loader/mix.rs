@@ -162,8 +162,8 @@ impl Mixture {
         plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
     }
 
-    /// Sets the weights from a step of the run on, or from the next step. `at` is where the run is: the epoch,
-    /// and how many rows of it were handed over.
+    /// Sets the weights from a step of the run on, or from the next step. `at` is where the run is: the
+    /// epoch, and how many rows of it were handed over.
     ///
     /// # Errors
     /// The weights cannot work, or batches of the step were taken already.

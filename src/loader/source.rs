@@ -83,6 +83,9 @@ pub(super) struct Begun {
     pub(super) skipped: u64,
     /// The key of its plan, and the key of the one that is prepared.
     pub(super) keys: Vec<PrefetchKey>,
+    /// Whether rows that are denied from a step of the pass on are left out of all of it, for its first row
+    /// to stand in for others.
+    pub(super) stands_in: bool,
 }
 
 /// The options that the user left open.
@@ -132,7 +135,7 @@ impl Source {
         };
         let mut of_pass = None;
         let receiver = self.engine.begin(|| {
-            let Begun { generation, skipped, keys } = begun()?;
+            let Begun { generation, skipped, keys, stands_in } = begun()?;
             let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
                 return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
             };
@@ -144,7 +147,8 @@ impl Source {
             let owed = order.steps(number, &split, start);
             let refill = if start == 0 { refill(0, &self.left_out) } else { refill(skipped, &[]) };
             let beginning = match start {
-                0 => Beginning::Here,
+                // The first row may be denied later, and must not stand in then.
+                0 if stands_in || self.withheld.is_empty() => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
             of_pass = Some((number, owed, generation, refill, beginning));
@@ -157,8 +161,9 @@ impl Source {
                     EpochOrder::new(samples.of_epoch(epoch).counts.clone(), &order, epoch)
                 });
                 let (scouted, walked) = (deals.clone(), deals.clone());
+                let withheld = self.withheld.of_pass(&key, &split);
                 Planned {
-                    withheld: self.withheld.of_pass(&key, &split),
+                    withheld: if stands_in { withheld.throughout() } else { withheld },
                     key,
                     deals,
                     scout: Box::new(move || scouted.scout(split, start)),
@@ -195,7 +200,8 @@ impl Source {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
             let Some(this) = this.upgrade() else { return Ok(None) };
-            let pass = this.begin(true, || Ok(Begun { generation: 0, skipped: 0, keys: vec![key] }))?;
+            let pass = this
+                .begin(true, || Ok(Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true }))?;
             // The rows of this pass were counted before.
             Ok(Some(Pass { monitor: Monitor::new(1, None), ..pass }))
         }))

@@ -85,7 +85,7 @@ impl Sources {
             let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
             let epochs = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
             let keys = epochs.map(|(epoch, start)| PrefetchKey { epoch, start, order: order.clone() });
-            Ok(Begun { generation, skipped, keys: keys.collect() })
+            Ok(Begun { generation, skipped, keys: keys.collect(), stands_in: false })
         })
     }
 
@@ -114,6 +114,6 @@ impl Sources {
                 keys.push(key(&next, 0, 0));
             }
         }
-        of.begin(true, || Ok(Begun { generation: 0, skipped, keys }))
+        of.begin(true, || Ok(Begun { generation: 0, skipped, keys, stands_in: false }))
     }
 }

@@ -37,6 +37,11 @@ struct Change {
 pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
 
 impl OfPass {
+    /// The rows that the last step of the pass does not deliver, withheld from its first step on.
+    pub(super) fn throughout(mut self) -> Self {
+        OfPass(self.0.pop().map(|(_, rows)| (0, rows)).into_iter().collect())
+    }
+
     /// The ordinals of the rows that the step which ends at row `end` does not deliver.
     pub(super) fn at(&self, end: u64) -> &[u64] {
         self.0.iter().rev().find(|(from, _)| *from < end).map_or(&[], |(_, rows)| rows)

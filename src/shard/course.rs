@@ -295,7 +295,7 @@ impl Making<'_> {
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // The step before the one in which the last of these sources ends, or a source has had its passes.
+            // The step before the one in which the last of these sources ends or one has had its passes.
             let most = |this: &Self, shares: &StepShares| {
                 let unit = this.rule.unit;
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(unit) - 1);

@@ -41,7 +41,7 @@ const LOADER: [&[&str]; 18] = [
     // From row groups to batches on their way.
     &["row_groups", "hand_over", "refill"],
     &["prefetch"],
-    &["arrivals"],
+    &["arrivals", "withheld"],
     &["assembly"],
     // Epochs, and the loader that begins them.
     &["pipe"],

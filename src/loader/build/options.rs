@@ -230,7 +230,8 @@ impl LoaderBuilder {
     /// ```no_run
     /// use forebay::{Dataset, Deny};
     ///
-    /// let loader = Dataset::open("data/train/")?.loader().deny_from(4_000, Deny::read("bad-rows.txt")?).build()?;
+    /// let bad = Deny::read("bad-rows.txt")?;
+    /// let loader = Dataset::open("data/train/")?.loader().deny_from(4_000, bad).build()?;
     /// # Ok::<(), forebay::Error>(())
     /// ```
     pub fn deny_from(mut self, step: u64, deny: Deny) -> Self {
