@@ -217,3 +217,17 @@ def test_what_is_not_a_view_is_refused(views, said):
 def test_views_that_cannot_work_are_refused(data, decode, said):
     with pytest.raises(fb.ForebayError, match=said):
         fb.Loader(data, decode=decode)
+
+
+def test_torch_has_views_with_the_channels_last(data):
+    torch = pytest.importorskip("torch")
+    batch = next(iter(fb.torch.batches(loader(data), channels_last=True)))
+    reference = next(iter(loader(data)))
+    assert batch["image.g"].shape == (7, 2, 3, 24, 24)
+    assert batch["image.g"][0].is_contiguous(memory_format=torch.channels_last)
+    assert np.array_equal(np.moveaxis(batch["image.g"].numpy(), 2, -1), reference["image.g"])
+    assert batch["image.weak"].shape == (7, 3, 16, 16)
+    planes = fb.Views(a=(CROP.layout("NCHW"), 2))
+    batch = next(iter(fb.torch.batches(loader(data, planes), channels_last=True)))
+    assert batch["image.a"].shape == (7, 2, 3, 24, 24)
+    assert batch["image.a"][0].is_contiguous(memory_format=torch.channels_last)

@@ -41,6 +41,7 @@ mod text;
 mod text_bytes;
 mod unischema;
 mod vectors;
+mod view_tag;
 mod views;
 
 use forebay_image::Image;
@@ -84,8 +85,9 @@ pub use tensors::{Tensor, TensorFormat};
 pub use text::TextFormat;
 pub(crate) use unischema::Decoding;
 pub(crate) use vectors::VectorCodec;
+pub(crate) use view_tag::ViewTag;
 pub use views::Views;
-pub(crate) use views::{NamedView, ViewTag, ViewsCodec, other_view};
+pub(crate) use views::{NamedView, ViewsCodec, other_view};
 
 /// The options of one column in a [`LoaderSpec`](crate::LoaderSpec), which say how it is delivered.
 ///

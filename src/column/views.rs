@@ -10,22 +10,21 @@ use serde::{Deserialize, Serialize};
 use super::codec::CELLS_PER_TASK;
 use super::image::{check_stored, kept_forms, pixels_field};
 use super::{
-    Cell, Codec, Column, ColumnOption, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells,
+    Cell, Codec, Column, ColumnOption, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells, ViewTag,
 };
 use crate::batch::Fill;
-use crate::shard::{column_tag, view_key};
 
-/// Several views of each image of a column, each with a name, draws of its own, and a column `<column>.<name>`
-/// in batches. An image is read and decoded once for all its views.
+/// Several views of each image of a column, each with a name, draws of its own, and in batches a column
+/// `<column>.<name>`. An image is read and decoded once for all its views.
 ///
 /// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The draws of a view depend
 /// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if there are
 /// several of it, on their number: not on the other views. They differ from those of a column with
 /// [`decode`](crate::LoaderBuilder::decode).
 ///
-/// What is decoded covers all views of an image, at the scale of the one that needs the largest. All views
-/// are made of the same pixels, so they agree about grey, 16 bits, EXIF's orientation, raw pixels and the
-/// size limit.
+/// The part that is decoded covers all views of an image, at the scale of the one that needs the largest.
+/// All views are made of the same pixels, so they agree about grey, 16 bits, EXIF's orientation, raw pixels
+/// and the size limit.
 ///
 /// ```
 /// use forebay::Image;
@@ -121,7 +120,7 @@ impl NamedView {
 
     /// The tag by which its draws differ from those of other views.
     pub(crate) fn tag(&self) -> ViewTag {
-        ViewTag(column_tag(&self.name))
+        ViewTag::of(&self.name)
     }
 
     /// The field of its column.
@@ -171,17 +170,6 @@ impl ColumnOption for Views {
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
         // The type of the number is checked when the codec is made.
         fill.number().is_some()
-    }
-}
-
-/// Separates the draws of a view from those of the other views of an image.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ViewTag(u64);
-
-impl ViewTag {
-    /// The key of one of its images, from the key of the stored column in a row.
-    pub(crate) fn key(self, key: RowKey, number: u32) -> RowKey {
-        RowKey(view_key(key.0, self.0, number))
     }
 }
 

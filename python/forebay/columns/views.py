@@ -54,6 +54,8 @@ class Views:
 
     __slots__ = ("_views",)
 
+    _views: dict[str, tuple[_forebay.Image, int | None]]
+
     def __init__(self, **views: _forebay.Image | tuple[_forebay.Image, int]) -> None:
         if not views:
             raise InvalidError("Views needs at least one view (pass views by name: forebay.Views(g=(image, 2)))")

@@ -199,13 +199,14 @@ class _Form:
         if not isinstance(channels_last, bool):
             raise InvalidError(f"channels_last must be True or False, got {channels_last!r}")
         decode = (train._arguments["decode"] or {}) if channels_last else {}
-        images = {name: (value, ()) for name, value in decode.items() if isinstance(value, Image)}
+        counts: tuple[int, ...] = ()
+        images = {name: (value, counts) for name, value in decode.items() if isinstance(value, Image)}
         for column, views in decode.items():
             if isinstance(views, Views):
-                of_view = {name: (image, (count,) if count else ()) for name, (image, count) in views.views.items()}
-                images |= {f"{column}.{name}": view for name, view in of_view.items()}
+                for name, (image, count) in views.views.items():
+                    images[f"{column}.{name}"] = (image, (count,) if count else ())
         shapes = {
-            name: (image == image.layout("NHWC"), (*count, *image.shape)) for name, (image, count) in images.items()
+            name: (image == image.layout("NHWC"), (*counts, *image.shape)) for name, (image, counts) in images.items()
         }
         return cls(dtype, shapes)
 
