@@ -46,9 +46,9 @@ pub(crate) enum Codec {
     Cells(Arc<dyn DecodeCells>),
     /// Writes numbers about each image of a column into slots; the delivered column is not stored itself.
     Numbers(Arc<dyn DrawNumbers>),
-    /// Has slots of a number of bytes, which are filled when the cells of the column at this place are
-    /// decoded; the delivered column is not stored itself.
-    View(usize, usize),
+    /// Has slots of `bytes`, which are filled when the cells of the column `first` are decoded; the delivered
+    /// column is not stored itself.
+    View { first: usize, bytes: usize },
 }
 
 /// A delivered column: its codec, and the field that the codec delivers.
@@ -301,7 +301,7 @@ impl Codec {
             Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => None,
             Codec::Cells(cells) => Some(cells.slot()),
             Codec::Numbers(numbers) => Some(numbers.slot()),
-            Codec::View(_, bytes) => Some(*bytes),
+            Codec::View { bytes, .. } => Some(*bytes),
         }
     }
 
@@ -321,7 +321,7 @@ impl Codec {
             Codec::Follow(follow) => Some(follow.image()),
             Codec::Cells(cells) => cells.image(),
             Codec::Numbers(numbers) => Some(numbers.image()),
-            Codec::View(first, _) => Some(*first),
+            Codec::View { first, .. } => Some(*first),
         }
     }
 
@@ -329,7 +329,7 @@ impl Codec {
     pub(crate) fn as_gather(&self) -> Option<&dyn Gather> {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => Some(gather.as_ref()),
-            Codec::Follow(_) | Codec::Cells(_) | Codec::Numbers(_) | Codec::View(..) => None,
+            Codec::Follow(_) | Codec::Cells(_) | Codec::Numbers(_) | Codec::View { .. } => None,
         }
     }
 
@@ -352,7 +352,7 @@ impl Codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
             Codec::Follow(follow) => follow.takes_mask(),
             Codec::Cells(_) => true,
-            Codec::Numbers(_) | Codec::View(..) => false,
+            Codec::Numbers(_) | Codec::View { .. } => false,
         }
     }
 
@@ -364,7 +364,7 @@ impl Codec {
     /// The kind of content, for errors.
     pub(crate) fn noun(&self) -> Noun {
         match self {
-            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Numbers(_) | Codec::View(..) => Noun::VALUE,
+            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Numbers(_) | Codec::View { .. } => Noun::VALUE,
             Codec::Follow(follow) => follow.noun(),
             Codec::Cells(cells) => cells.noun(),
         }
@@ -437,7 +437,7 @@ impl Column {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
             Codec::Follow(follow) => follow.delivered(stored),
             Codec::Cells(cells) => cells.delivered(stored),
-            Codec::Numbers(_) | Codec::View(..) => Ok(Arc::new(stored.clone())),
+            Codec::Numbers(_) | Codec::View { .. } => Ok(Arc::new(stored.clone())),
         };
         Ok(Column { codec, field: field? })
     }

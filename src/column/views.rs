@@ -278,5 +278,5 @@ impl DecodeCells for ViewsCodec {
 /// The column of a view other than the first, whose slots are filled together with those of the first one, in
 /// the place `first`.
 pub(crate) fn other_view(view: &NamedView, column: &str, first: usize) -> Result<Column> {
-    Ok(Column { codec: Codec::View(first, view.slot()), field: view.field(column)? })
+    Ok(Column { codec: Codec::View { first, bytes: view.slot() }, field: view.field(column)? })
 }

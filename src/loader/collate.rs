@@ -323,7 +323,7 @@ impl BatchRows {
                 Codec::Numbers(numbers) => {
                     slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
                 }
-                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::View(..) => Ok(()),
+                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::View { .. } => Ok(()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
@@ -488,7 +488,7 @@ impl Collation {
                 }
                 Some(bytes) => {
                     let slots = ColumnSlots { column, bytes, buffer: None, pieces: Vec::new() };
-                    if let Codec::View(first, _) = codec {
+                    if let Codec::View { first, .. } = codec {
                         let first = |of: &&mut Slots| of.columns[0].column == *first;
                         results.decoded.iter_mut().find(first).map(|of| of.columns.push(slots));
                         continue;
