@@ -490,7 +490,9 @@ impl Collation {
                     let slots = ColumnSlots { column, bytes, buffer: None, pieces: Vec::new() };
                     if let Codec::View { first, .. } = codec {
                         let first = |of: &&mut Slots| of.columns[0].column == *first;
-                        results.decoded.iter_mut().find(first).map(|of| of.columns.push(slots));
+                        if let Some(of) = results.decoded.iter_mut().find(first) {
+                            of.columns.push(slots);
+                        }
                         continue;
                     }
                     let (place, cells) = (results.decoded.len(), codec.cells_per_task());
