@@ -70,7 +70,7 @@ impl Case {
 
     fn builder(&self, rank: u32) -> LoaderBuilder {
         let builder = Dataset::open(self.folder.path()).unwrap().loader();
-        let builder = builder.samples(self.samples.clone()).shuffle(self.shuffle.clone()).threads(2);
+        let builder = builder.samples(self.samples.clone()).shuffle(self.shuffle).threads(2);
         let builder = builder.batch_size(self.batch).shard(Shard::new(rank, self.world).unwrap());
         if self.is_filtered { builder.filter(col("c").in_list([1, 2, 3])) } else { builder }
     }
