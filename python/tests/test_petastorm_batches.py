@@ -235,6 +235,13 @@ def test_a_function_may_leave_rows_out_and_add_some(url):
         assert sorted(i for batch in batches for i in batch.id.tolist()) == sorted([*range(16)] * 2)
 
 
+def test_epochs_without_a_number_end_where_a_function_leaves_no_row(url):
+    none = TransformSpec(lambda frame: frame[frame["id"] < 0])
+    with make_batch_reader(url, num_epochs=None, transform_spec=none) as reader:
+        with pytest.warns(UserWarning, match="left no row of a whole epoch"):
+            assert list(reader) == []
+
+
 @pytest.mark.parametrize("shards", ["rows", "equal", "row_groups"])
 def test_shards_have_all_rows_with_a_function_too(url, shards):
     spec = TransformSpec(lambda frame: frame)

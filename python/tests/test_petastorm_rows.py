@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
 import functools
 import itertools
+import pickle
 import subprocess
 import sys
 import types
@@ -224,6 +226,36 @@ def test_a_reader_that_was_stopped_gives_nothing(small_url):
     with make_reader(small_url) as reader:
         next(reader)
     with pytest.raises(RuntimeError, match="has stopped"):
+        next(reader)
+    with pytest.raises(NotImplementedError, match="that was stopped cannot be reset"):
+        reader.reset()
+
+
+def test_a_reader_stays_in_its_process(small_url):
+    with make_reader(small_url) as reader:
+        for take in (pickle.dumps, copy.copy):
+            with pytest.raises(TypeError, match="make one in each process"):
+                take(reader)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers_count": -1}, "workers_count must be an int of at least 0, got -1"),
+        ({"seed": -1}, "seed must be an int of at least 0, got -1"),
+        ({"seed": "a"}, "seed must be an int of at least 0, got 'a'"),
+        ({"schema_fields": "id"}, "schema_fields must be None, or a list"),
+        ({"schema_fields": ["("]}, "is no regular expression"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_named(small_url, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_reader(small_url, **options)
+
+
+def test_a_function_that_returns_no_row_is_named(small_url):
+    reader = make_reader(small_url, transform_spec=TransformSpec(lambda row: None), reader_pool_type="dummy")
+    with reader, pytest.raises(TypeError, match="the function of the TransformSpec returned NoneType"):
         next(reader)
 
 

@@ -6,6 +6,7 @@ import decimal
 import os
 import pickle
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from forebay.petastorm._pickled_index import PlainIndex, pickled, read
 from forebay.petastorm.codecs import NdarrayCodec, ScalarCodec
 from forebay.petastorm.errors import NoDataAvailableError, PetastormMetadataError
 from forebay.petastorm.etl import RowGroupIndexerBase
+from forebay.petastorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
 from forebay.petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from forebay.petastorm.etl.rowgroup_indexing import (
     ROWGROUPS_INDEX_KEY,
@@ -180,7 +182,22 @@ def test_an_index_of_other_files_is_refused(tmp_path):
     fb.petastorm.write(map(row, range(50)), Indexed, url, row_group_rows=10, file_rows=30)
     build(url)
     (tmp_path / "data" / sorted(path.name for path in (tmp_path / "data").glob("*.parquet"))[1]).unlink()
-    with pytest.raises(fb.InvalidError, match=r"row group 4 is selected, and .* has 3 \(build the index again"):
+    with pytest.raises(PetastormMetadataError, match="2 files with 5 row groups were written, and there are 1 with 3"):
+        ids(url, SingleIndexSelector("id", [45]))
+
+
+def test_an_index_does_not_hold_for_files_that_were_added(tmp_path):
+    url = f"file://{tmp_path}/data"
+    fb.petastorm.write(map(row, range(50)), Indexed, url, row_group_rows=10)
+    build(url)
+    fb.petastorm.write(map(row, range(100, 110)), Indexed, f"file://{tmp_path}/other", row_group_rows=10)
+    shutil.copy(next((tmp_path / "other").glob("*.parquet")), tmp_path / "data" / "a.parquet")
+    with pytest.raises(PetastormMetadataError, match="1 files with 5 row groups were written, and there are 2 with 6"):
+        ids(url, SingleIndexSelector("id", [45]))
+    files = tmp_path / "data" / "_common_metadata"
+    schema = pq.read_schema(files)
+    pq.write_metadata(schema.with_metadata({**schema.metadata, ROW_GROUPS_PER_FILE_KEY: b"{"}), files)
+    with pytest.raises(PetastormMetadataError, match="row groups in its files cannot be read"):
         ids(url, SingleIndexSelector("id", [45]))
 
 
@@ -199,6 +216,10 @@ def test_what_cannot_be_indexed_is_refused(url, tmp_path):
 
     with pytest.raises(ValueError, match="of the class .*Mine cannot be stored"):
         build_rowgroup_index(url, None, [Mine()])
+    with pytest.raises(ValueError, match="two indexes have the name 'a'"):
+        build_rowgroup_index(url, None, [SingleFieldIndexer("a", "id"), SingleFieldIndexer("a", "name")])
+    with pytest.raises(ValueError, match="there is no index to build"):
+        build_rowgroup_index(url, None, [])
     with pytest.raises(ValueError, match="there are no fields nothing"):
         build_rowgroup_index(url, None, [SingleFieldIndexer("a", "nothing")])
     pq.write_table(pq.read_table(tmp_path.parent / url.removeprefix("file://")).select(["id"]), tmp_path / "a.parquet")

@@ -92,6 +92,12 @@ def test_a_buffer_mixes_rows_and_loses_none(make, kind, capacity):
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+def test_a_batch_has_a_row_at_least(make, kind):
+    with make() as reader, pytest.raises(ValueError, match="batch_size must be an int of at least 1, got 0"):
+        kind(reader, batch_size=0)
+
+
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 def test_a_second_pass_resets_the_reader_and_two_at_once_are_refused(make, kind):
     with kind(make(), batch_size=10) as loader:
         first = iter(loader)

@@ -82,6 +82,10 @@ class BatchMaker:
     def _transformed(self, frame: Any) -> dict[str, Any]:
         assert self.spec is not None
         made = frame if self.spec.func is None else self.spec.func(frame)
+        if not hasattr(made, "columns"):
+            raise TypeError(
+                f"the function of the TransformSpec returned {type(made).__name__}, and a pandas.DataFrame is needed"
+            )
         gone = [name for name in self.spec.removed_fields if name in made.columns]
         made = made.drop(columns=gone) if gone else made
         fields = self.schema.fields

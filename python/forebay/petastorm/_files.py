@@ -63,6 +63,21 @@ def metadata_value(files: Any, path: str, key: bytes) -> bytes | None:
     return value
 
 
+def row_group_counts(files: Any, path: str) -> dict[str, int] | None:
+    """The numbers of row groups of the files in a folder as they were written; None where that is not stored.
+
+    Raises
+    ------
+    ValueError
+        They cannot be read.
+    """
+    stored = metadata_value(files, path, ROW_GROUPS_KEY)
+    counts = None if stored is None else json.loads(stored)
+    if counts is not None and not (isinstance(counts, dict) and all(type(one) is int for one in counts.values())):
+        raise ValueError("they are no numbers by file")
+    return counts
+
+
 def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> None:
     """Stores a value beside the files of a folder, and leaves the others that are there."""
     found = _metadata(files, path)

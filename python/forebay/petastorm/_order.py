@@ -120,5 +120,7 @@ def _is_int(value: Any) -> bool:
 def _seed(seed: Any, shared: bool) -> int:
     """The seed of an order. Where rows are shared out, all processes have to know it."""
     if seed is not None:
+        if not _is_int(seed) or seed < 0:
+            raise ValueError(f"seed must be an int of at least 0, got {seed!r}")
         return int(seed) % _SEEDS
     return 0 if shared else random.SystemRandom().getrandbits(64)

@@ -215,7 +215,7 @@ def _view(stored: Stored, schema_fields: Any) -> Any:
         return stored.schema
     if type(schema_fields).__name__ == "NGram":
         raise refused("schema_fields=NGram", "use forebay.Loader with samples=forebay.Window(...)")
-    if not isinstance(schema_fields, Iterable):
+    if not isinstance(schema_fields, Iterable) or isinstance(schema_fields, str):
         raise ValueError("schema_fields must be None, or a list of UnischemaField and regular expressions")
     view = stored.schema.create_schema_view(schema_fields)
     if not view.fields:

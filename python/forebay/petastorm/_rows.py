@@ -38,6 +38,8 @@ class RowMaker:
 
     def _transformed(self, row: dict[str, Any], spec: TransformSpec) -> tuple[Any, ...]:
         made = spec.func(row) if spec.func is not None else row
+        if not isinstance(made, Mapping):
+            raise TypeError(f"the function of the TransformSpec returned {type(made).__name__}, and a dict is needed")
         removed = spec.removed_fields
         if spec.selected_fields is None:
             others = [name for name in made if name not in self.names and name not in removed]

@@ -94,6 +94,12 @@ def _are_alike(first: Any, values: Sequence[Any]) -> bool:
     return all(isinstance(value, np.ndarray) and (value.dtype, value.shape) == kind for value in values)
 
 
+def _checked_batch_size(batch_size: Any) -> int:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+        raise ValueError(f"batch_size must be an int of at least 1, got {batch_size!r}")
+    return int(batch_size)
+
+
 class DataLoader(LoaderBase):
     """Batches of rows, put together one row at a time.
 
@@ -118,7 +124,7 @@ class DataLoader(LoaderBase):
     ) -> None:
         super().__init__()
         self.reader = reader
-        self.batch_size = batch_size
+        self.batch_size = _checked_batch_size(batch_size)
         self.collate_fn = collate_fn
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self._batch_acc: list[Any] = []
@@ -174,7 +180,7 @@ class BatchedDataLoader(LoaderBase):
     ) -> None:
         super().__init__()
         self.reader = reader
-        self.batch_size = batch_size
+        self.batch_size = _checked_batch_size(batch_size)
         self.transform_fn = transform_fn or torch.as_tensor
         self.shuffling_queue_capacity = shuffling_queue_capacity
 
@@ -227,7 +233,7 @@ class InMemBatchedDataLoader:
         rows_capacity: int = 1024,
         shuffle: bool = False,
     ) -> None:
-        self.batch_size = batch_size
+        self.batch_size = _checked_batch_size(batch_size)
         self.num_epochs = num_epochs
         self.seed = seed
         self.shuffle = shuffle

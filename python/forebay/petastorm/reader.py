@@ -15,7 +15,7 @@ from ..loader import Loader
 from ._order import Order
 from ._plan import Plan, cache_of
 from ._stored import Stored, opened
-from .etl.rowgroup_indexing import get_row_group_indexes
+from .etl.rowgroup_indexing import check_files, get_row_group_indexes
 from .predicates import PredicateBase
 from .selectors import RowGroupSelectorBase
 from .transform import TransformSpec
@@ -97,6 +97,8 @@ class Reader:
         NotImplementedError
             Not all of them were.
         """
+        if self.stopped:
+            raise NotImplementedError("a reader that was stopped cannot be reset (make another reader)")
         if not self.last_row_consumed:
             raise NotImplementedError("a reader can be reset after its last row only (make another reader)")
         self.last_row_consumed = False
@@ -114,6 +116,9 @@ class Reader:
 
     def cleanup_cache(self) -> None:
         """Does nothing: the folder of a cache is never removed."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a reader cannot be pickled or copied (make one in each process)")
 
     @property
     def diagnostics(self) -> dict[str, Any]:
@@ -141,7 +146,14 @@ class Reader:
             begun += 1
             epoch = iter(self._loader)
             least = self._plan.order.least(self._loader.num_rows)
+            before = self._taken
             yield from self._plan.items(epoch, epoch.number, least, self._stored)
+            if self.num_epochs is None and self._taken == before:
+                warnings.warn(
+                    "No data is delivered: the function of the TransformSpec left no row of a whole epoch.",
+                    stacklevel=4,
+                )
+                return
 
     def _get_ready(self) -> None:
         """Decides which rows are read, once."""
@@ -328,6 +340,9 @@ zmq_copy_buffers, filesystem, convert_early_to_numpy
 def _reader(urls: Any, stored: Stored, is_batched: bool, given: dict[str, Any]) -> Reader:
     if given["reader_pool_type"] not in _POOLS:
         raise ValueError(f"Unknown reader_pool_type: {given['reader_pool_type']}")
+    workers = given["workers_count"]
+    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 0:
+        raise ValueError(f"workers_count must be an int of at least 0, got {workers!r}")
     if given["shard_seed"]:
         said = "shard_seed was deprecated and will be removed in future versions. It decides nothing (pass seed=)"
         warnings.warn(said, stacklevel=3)
@@ -356,12 +371,12 @@ def _reader(urls: Any, stored: Stored, is_batched: bool, given: dict[str, Any]) 
         cache=cache_of(given["cache_type"], given["cache_location"], given["cache_size_limit"]),
         pool=given["reader_pool_type"],
         workers_count=given["workers_count"],
-        row_groups=_row_groups(urls, given["rowgroup_selector"]),
+        row_groups=_row_groups(urls, stored, given["rowgroup_selector"]),
     )
     return Reader(stored, plan)
 
 
-def _row_groups(urls: Any, selector: Any) -> set[int] | None:
+def _row_groups(urls: Any, stored: Stored, selector: Any) -> set[int] | None:
     """The numbers of the row groups that a selector selects; None without one."""
     if selector is None:
         return None
@@ -375,4 +390,5 @@ def _row_groups(urls: Any, selector: Any) -> set[int] | None:
     unknown = sorted(set(selector.get_index_names()) - set(indexes))
     if unknown:
         raise ValueError(f"{urls}: there is no index {', '.join(unknown)} (there are {', '.join(sorted(indexes))})")
+    check_files(urls, stored.dataset)
     return set(selector.select_row_groups(indexes))

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from ...dataset import Dataset
 from ...loader import Loader
 from .._columns import readings
-from .._files import file_system, metadata_value, write_metadata_value
+from .._files import file_system, metadata_value, row_group_counts, write_metadata_value
 from .._groups import ROW_ID, Numbered
 from .._pickled_index import PlainIndex, pickled, read
 from .._rows import ROWS, RowMaker
@@ -56,6 +57,12 @@ def build_rowgroup_index(
                 f"an index of the class {type(indexer).__qualname__} cannot be stored with a data set (use "
                 f"{' or '.join(_KINDS)})"
             )
+    built = [indexer.index_name for indexer in indexers]
+    twice = sorted({name for name in built if built.count(name) > 1})
+    if twice:
+        raise ValueError(f"two indexes have the name {twice[0]!r} (give each a name of its own)")
+    if not indexers:
+        raise ValueError("there is no index to build (pass a SingleFieldIndexer or a FieldNotNullIndexer)")
     stored = opened(dataset_url, None)
     names = {name for indexer in indexers for name in indexer.column_names}
     unknown = sorted(names - set(stored.schema.fields))
@@ -81,6 +88,31 @@ def build_rowgroup_index(
     write_metadata_value(files, path.rstrip("/"), ROWGROUPS_INDEX_KEY, pickled(plain))
 
 
+def check_files(url: str, dataset: Dataset) -> None:
+    """Checks that a data set has the files that were there when it was written, for which its indexes hold.
+
+    Raises
+    ------
+    PetastormMetadataError
+        It has others, or what was written of them cannot be read.
+    """
+    files, path = file_system(url)
+    try:
+        counts = row_group_counts(files, path.rstrip("/"))
+    except ValueError as error:
+        raise PetastormMetadataError(
+            f"{url}: the numbers of row groups in its files cannot be read: {error} (materialize_dataset writes them)"
+        ) from error
+    if counts is None:
+        return
+    written, found = (len(counts), sum(counts.values())), (dataset.num_files, dataset.num_row_groups)
+    if written != found:
+        raise PetastormMetadataError(
+            f"{url}: {written[0]} files with {written[1]} row groups were written, and there are {found[0]} with "
+            f"{found[1]}, for which no index holds (write the data set anew with materialize_dataset, and index it)"
+        )
+
+
 def get_row_group_indexes(dataset: Any) -> dict[str, Any]:
     """The indexes that lie in a data set, by name.
 
@@ -104,7 +136,9 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Any]:
     try:
         found = read(stored)
     except ValueError as error:
-        raise PetastormMetadataError(f"{url}: the index of row groups cannot be read: {error}") from error
+        raise PetastormMetadataError(
+            f"{url}: the index of row groups cannot be read: {error} (build_rowgroup_index makes it anew)"
+        ) from error
     indexes: dict[str, Any] = {}
     for one in found:
         indexes[one.name] = _KINDS[one.kind](one.name, one.column)
