@@ -8,4 +8,3 @@ mod mix_samples;
 mod rewind;
 mod samples;
 mod spec;
-mod staying;
