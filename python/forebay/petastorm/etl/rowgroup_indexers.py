@@ -42,13 +42,12 @@ class RowGroupIndexerBase(abc.ABC):
         """Adds the row groups of another index of the same field."""
 
 
-class SingleFieldIndexer(RowGroupIndexerBase):
-    """In which row groups each value of a field occurs; of arrays, each of their values."""
+class _OfField(RowGroupIndexerBase):
+    """An index of one field."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         self._index_name = index_name
         self._column_name = index_field
-        self._index_data: dict[Any, set[int]] = {}
 
     @property
     def index_name(self) -> str:
@@ -57,6 +56,14 @@ class SingleFieldIndexer(RowGroupIndexerBase):
     @property
     def column_names(self) -> list[str]:
         return [self._column_name]
+
+
+class SingleFieldIndexer(_OfField):
+    """In which row groups each value of a field occurs; of arrays, each of their values."""
+
+    def __init__(self, index_name: str, index_field: str) -> None:
+        super().__init__(index_name, index_field)
+        self._index_data: dict[Any, set[int]] = {}
 
     @property
     def indexed_values(self) -> list[Any]:
@@ -82,21 +89,12 @@ class SingleFieldIndexer(RowGroupIndexerBase):
         return self
 
 
-class FieldNotNullIndexer(RowGroupIndexerBase):
+class FieldNotNullIndexer(_OfField):
     """In which row groups a field has a value. It is asked for any value, such as None."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
-        self._index_name = index_name
-        self._column_name = index_field
+        super().__init__(index_name, index_field)
         self._index_data: set[int] = set()
-
-    @property
-    def index_name(self) -> str:
-        return self._index_name
-
-    @property
-    def column_names(self) -> list[str]:
-        return [self._column_name]
 
     @property
     def indexed_values(self) -> list[Any]:
