@@ -64,7 +64,9 @@ def test_a_page_has_what_the_loader_measured(numbers: Path, tmp_path: Path) -> N
         page = loader.report(tmp_path / "run.html")
     assert page == str(tmp_path / "run.html")
     text, report = read(page)
-    assert str(numbers) in text and stats["verdict"]["sentence"] in text
+    assert str(numbers) in text
+    # The rows of the next epoch, which is prepared meanwhile, are counted in the advice behind the semicolon.
+    assert stats["verdict"]["sentence"].split(";")[0] in text
     assert (report["world"], report["reported"], report["rows"], report["batches"]) == (1, 1, 4_000, 40)
     assert report["waited"] == pytest.approx(stats["waits"])
     assert report["ranks"][0]["stats"]["timeline"]["buckets"] == stats["timeline"]["buckets"]
