@@ -251,7 +251,7 @@ impl PartitionField {
 }
 
 fn malformed(why: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the metadata of the table cannot be read: {why}"))
+    Error::new(ErrorKind::Corrupt, format!("the metadata of the Iceberg table cannot be read: {why}"))
 }
 
 fn decompressed(bytes: &[u8]) -> Result<Vec<u8>> {
