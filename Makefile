@@ -68,10 +68,11 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 test: setup lint deny test-rust test-python docs ## Everything that CI runs
 
 .PHONY: lint
-lint: setup ## rustfmt, clippy, rustdoc and ruff, warnings denied
+lint: setup ## rustfmt, clippy, rustdoc and ruff, warnings denied; the build of the demonstration
 	@tools/setup lint
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "clippy" cargo clippy --release --all-targets --workspace -- -D warnings
+	@$(STEP) "the demonstration's features" cargo check --release --package forebay-python --no-default-features
 	@RUSTDOCFLAGS="-D warnings" $(STEP) "rustdoc" cargo doc --release --no-deps --workspace
 	@cd python && ../$(STEP) "ruff" ruff check --quiet --no-cache --config pyproject.toml . ../examples ../benches ../tools
 
