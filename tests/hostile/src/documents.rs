@@ -1,0 +1,109 @@
+//! Texts and pickles: schemas of Petastorm, positions, options and lists of denied rows.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use forebay::filter::col;
+use forebay::{Dataset, Deny, Loader, LoaderSpec, Position};
+use forebay_petastorm::{Unischema, row_groups_per_file};
+use tempfile::TempDir;
+
+use crate::parquet_files;
+
+#[path = "../../../crates/petastorm/tests/schemas/written.rs"]
+#[allow(dead_code, reason = "the tests of that crate use all of it")]
+mod written;
+
+/// A pickle is refused, or the schema that it holds names each field once.
+pub(crate) fn petastorm(data: &[u8]) -> bool {
+    let counts = row_groups_per_file(data);
+    let Ok(schema) = Unischema::read(data) else { return counts.is_ok() };
+    for field in &schema.fields {
+        assert_eq!(schema.field(&field.name).map(|found| &found.name), Some(&field.name));
+    }
+    true
+}
+
+pub(crate) fn schemas() -> Vec<Vec<u8>> {
+    let field = &written::PLAIN;
+    let image =
+        written::codec("CompressedImageCodec", &[("_image_codec", "S'.png'\n"), ("_quality", "I80\n")]);
+    let of_images = written::Parts { name: "y", dtype: "cnumpy\nuint8\n", codec: &image, ..written::PLAIN };
+    let fields = [("x", field.as_new()), ("y", of_images.as_reconstructed()), ("x", field.as_restored())];
+    let pickles = fields.map(|field| written::bytes(&written::schema(&[field])));
+    let counts = br#"{"a.parquet": 3, "b/c.parquet": 1}"#.to_vec();
+    pickles.into_iter().chain([counts]).collect()
+}
+
+/// A small data set, and a loader of it.
+static DATA: LazyLock<(TempDir, Loader)> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.parquet"), &parquet_files::files()[0]).unwrap();
+    let loader = Dataset::open(folder.path()).unwrap().loader().batch_size(7).threads(1).build().unwrap();
+    (folder, loader)
+});
+
+/// A position is refused, or is the same after it was written and read again; a loader that takes it has one.
+pub(crate) fn position(data: &[u8]) -> bool {
+    let Ok(position) = serde_json::from_slice::<Position>(data) else { return false };
+    let text = serde_json::to_string(&position).expect("a position can be written");
+    let again: Position = serde_json::from_str(&text).expect("what was written can be read");
+    assert_eq!(again, position);
+    let loader = &DATA.1;
+    let restored = loader.restore(&position).is_ok();
+    let _ = (loader.position(), loader.plan(0));
+    restored
+}
+
+pub(crate) fn positions() -> Vec<Vec<u8>> {
+    let loader = &DATA.1;
+    let start = loader.position();
+    let mut epoch = loader.epoch(0);
+    let _ = epoch.next();
+    drop(epoch);
+    [start, loader.position()].iter().map(|position| serde_json::to_vec(position).unwrap()).collect()
+}
+
+/// Options are refused, or are the same after they were written and read again; a loader that takes them has a
+/// plan, or says why not.
+pub(crate) fn options(data: &[u8]) -> bool {
+    let Ok(mut spec) = serde_json::from_slice::<LoaderSpec>(data) else { return false };
+    let text = serde_json::to_string(&spec).expect("options can be written");
+    let again: LoaderSpec = serde_json::from_str(&text).expect("what was written can be read");
+    assert_eq!(serde_json::to_string(&again).unwrap(), text);
+    // Nothing is written, and no run starts a thousand threads.
+    (spec.cache, spec.trace, spec.threads) = (None, None, Some(1));
+    if let Ok(loader) = Dataset::open(DATA.0.path()).unwrap().loader().spec(spec).build() {
+        let _ = loader.plan(0);
+    }
+    true
+}
+
+pub(crate) fn all_options() -> Vec<Vec<u8>> {
+    let wide = col("number").gt_eq(10) & col("word").in_list(["word 1", "word 2"]);
+    let mut filtered = LoaderSpec::default();
+    (filtered.filter, filtered.memory) = (Some(wide.into()), Some(64 << 20));
+    let texts = [
+        r#"{"columns": ["number", "word"], "batch_size": 8, "shuffle": {"seed": 17}, "shard": {"rank": 1, "world": 2}}"#,
+        r#"{"null_mask": ["optional"], "fill_null": {"optional": 0}, "drop_last": true, "row_id": true}"#,
+        r#"{"skip_steps": [[3, 5]], "global_batch_size": 12, "cast": {"number": "int32"}, "rename": {"word": "text"}}"#,
+    ];
+    let filtered = serde_json::to_vec(&filtered).expect("options can be written");
+    texts.map(|text| text.as_bytes().to_vec()).into_iter().chain([filtered]).collect()
+}
+
+/// A list of denied rows is refused with its line, or read.
+pub(crate) fn deny(data: &[u8]) -> bool {
+    let path = DATA.0.path().join("deny.txt");
+    fs::write(&path, data).unwrap();
+    let read = Deny::read(path.to_str().unwrap());
+    fs::remove_file(&path).unwrap();
+    if let Err(error) = &read {
+        assert!(error.to_string().contains("deny.txt"), "{error} does not name the file");
+    }
+    read.is_ok()
+}
+
+pub(crate) fn deny_lists() -> Vec<Vec<u8>> {
+    vec![b"0\n17 # a bad one\n\n4611686018427387904\n".to_vec()]
+}

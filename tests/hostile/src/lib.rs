@@ -1,0 +1,50 @@
+//! What fuzzing does with hostile bytes, one function for each target, and the bytes to begin with.
+//!
+//! A function panics where something does not hold that must hold for all bytes. `tools/fuzz` runs them under
+//! libFuzzer and AddressSanitizer; `tests/seeded.rs` runs each on some thousand changed seeds.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic is the finding")]
+
+mod cache;
+mod documents;
+mod images;
+mod parquet_files;
+mod tables;
+mod turbo;
+
+/// A target: its name, what it does with bytes, valid inputs, and the number of changed inputs that the tests
+/// try.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name, which is that of the folder of its corpus.
+    pub name: &'static str,
+    /// Panics if something does not hold. Returns whether the bytes were taken for what they should be.
+    pub run: fn(&[u8]) -> bool,
+    /// Inputs that are taken.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// The number of changed inputs that the tests try; few where each takes milliseconds.
+    pub tried: usize,
+}
+
+/// All targets.
+pub const TARGETS: [Target; 14] = [
+    Target { name: "jpeg", run: images::jpeg, seeds: images::jpegs, tried: 4_000 },
+    Target { name: "image", run: images::image, seeds: images::others, tried: 4_000 },
+    Target { name: "packed", run: images::packed, seeds: images::packed_cells, tried: 4_000 },
+    Target { name: "parquet", run: parquet_files::rows, seeds: parquet_files::files, tried: 4_000 },
+    Target { name: "index", run: parquet_files::index, seeds: parquet_files::indexes, tried: 400 },
+    Target { name: "cache", run: cache::entry, seeds: cache::entries, tried: 200 },
+    Target { name: "delta_log", run: tables::delta_log, seeds: tables::delta_logs, tried: 4_000 },
+    Target { name: "deletion_vector", run: tables::deletion_vector, seeds: tables::vectors, tried: 4_000 },
+    Target { name: "iceberg_metadata", run: tables::metadata, seeds: tables::metadata_files, tried: 4_000 },
+    Target { name: "iceberg_manifest", run: tables::manifest, seeds: tables::manifest_files, tried: 4_000 },
+    Target { name: "petastorm", run: documents::petastorm, seeds: documents::schemas, tried: 4_000 },
+    Target { name: "position", run: documents::position, seeds: documents::positions, tried: 4_000 },
+    Target { name: "options", run: documents::options, seeds: documents::all_options, tried: 1_000 },
+    Target { name: "deny", run: documents::deny, seeds: documents::deny_lists, tried: 1_000 },
+];
+
+/// The target with this name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}
