@@ -8,9 +8,9 @@ use std::path::Path;
 use hostile::{TARGETS, Target};
 
 /// Random numbers by SplitMix64.
-struct Numbers(u64);
+struct Changes(u64);
 
-impl Numbers {
+impl Changes {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -76,7 +76,7 @@ fn what_must_hold_holds_for_changed_seeds() {
                 inputs.iter().for_each(|input| {
                     (target.run)(input);
                 });
-                let mut numbers = Numbers(target.name.len() as u64);
+                let mut numbers = Changes(target.name.len() as u64);
                 for tried in 0..target.tried {
                     let input = numbers.changed(&inputs[tried % inputs.len()]);
                     let outcome = std::panic::catch_unwind(|| (target.run)(&input));
