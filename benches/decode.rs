@@ -34,7 +34,7 @@ mod bare {
     // The bare loop is the foreign calls themselves; the library's own are in `decode::jpeg::ffi`.
     #![allow(unsafe_code)]
 
-    use super::photos::{Draws, HEIGHT, WIDTH};
+    use super::photos::{HEIGHT, PhotoDraws, WIDTH};
     use super::{MEAN, STD, TARGET};
     use fast_image_resize as fir;
     use turbojpeg_sys as tj;
@@ -64,7 +64,7 @@ mod bare {
 
         /// Decodes the crop of `key`, or all of the image, and resizes the crop into `slot`.
         pub(super) fn bytes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
-            let mut draws = Draws(key);
+            let mut draws = PhotoDraws(key);
             let flip = draws.unit() < 0.5;
             let (x, y, w, h) = draws.crop(WIDTH, HEIGHT);
             let (region_x, region_y, region_w, region_h) = match in_decoder {

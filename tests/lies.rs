@@ -93,29 +93,29 @@ const STRUCT: u8 = 12;
 
 /// A value in Thrift's compact form, with the type that it is written as.
 #[derive(Clone, Debug)]
-enum Value {
+enum ThriftValue {
     Integer(u8, i64),
     Bool(bool),
     Text(&'static str),
-    Structure(Vec<(i16, Value)>),
+    Structure(Vec<(i16, ThriftValue)>),
     /// The type of the elements, how many more elements are claimed than exist, and the elements.
-    List(u8, i64, Vec<Value>),
+    List(u8, i64, Vec<ThriftValue>),
     /// A value that claims to have another type.
-    As(u8, Box<Value>),
+    As(u8, Box<ThriftValue>),
 }
 
-use Value::{Bool, Structure, Text};
+use ThriftValue::{Bool, Structure, Text};
 
-fn int(value: i64) -> Value {
-    Value::Integer(I32, value)
+fn int(value: i64) -> ThriftValue {
+    ThriftValue::Integer(I32, value)
 }
 
-fn long(value: i64) -> Value {
-    Value::Integer(I64, value)
+fn long(value: i64) -> ThriftValue {
+    ThriftValue::Integer(I64, value)
 }
 
-fn structures(items: Vec<Value>) -> Value {
-    Value::List(STRUCT, 0, items)
+fn structures(items: Vec<ThriftValue>) -> ThriftValue {
+    ThriftValue::List(STRUCT, 0, items)
 }
 
 fn varint(out: &mut Vec<u8>, mut rest: u64) {
@@ -126,20 +126,20 @@ fn varint(out: &mut Vec<u8>, mut rest: u64) {
     out.push(rest as u8);
 }
 
-impl Value {
+impl ThriftValue {
     fn kind(&self) -> u8 {
         match self {
-            Value::Integer(kind, _) | Value::As(kind, _) => *kind,
+            ThriftValue::Integer(kind, _) | ThriftValue::As(kind, _) => *kind,
             Bool(value) => 2 - u8::from(*value),
             Text(_) => BINARY,
             Structure(_) => STRUCT,
-            Value::List(..) => LIST,
+            ThriftValue::List(..) => LIST,
         }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Value::Integer(_, value) => varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned()),
+            ThriftValue::Integer(_, value) => varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned()),
             Bool(_) => {}
             Text(text) => {
                 varint(out, text.len() as u64);
@@ -154,12 +154,12 @@ impl Value {
                 }
                 out.push(0);
             }
-            Value::List(kind, more, items) => {
+            ThriftValue::List(kind, more, items) => {
                 out.push(0xf0 | kind);
                 varint(out, (items.len() as i64 + more).cast_unsigned());
                 items.iter().for_each(|item| item.write(out));
             }
-            Value::As(_, value) => value.write(out),
+            ThriftValue::As(_, value) => value.write(out),
         }
     }
 
@@ -176,12 +176,12 @@ impl Value {
         count
     }
 
-    fn visit(&mut self, see: &mut dyn FnMut(&mut Value)) {
+    fn visit(&mut self, see: &mut dyn FnMut(&mut ThriftValue)) {
         match self {
             Structure(fields) => fields.iter_mut().for_each(|(_, value)| value.visit(see)),
-            Value::List(_, _, items) => items.iter_mut().for_each(|value| value.visit(see)),
-            Value::As(_, value) => value.visit(see),
-            Value::Integer(..) | Bool(_) | Text(_) => {}
+            ThriftValue::List(_, _, items) => items.iter_mut().for_each(|value| value.visit(see)),
+            ThriftValue::As(_, value) => value.visit(see),
+            ThriftValue::Integer(..) | Bool(_) | Text(_) => {}
         }
         see(self);
     }
@@ -212,7 +212,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Clone)]
-struct Column {
+struct WrittenColumn {
     name: &'static str,
     physical: i64,
     repetition: i64,
@@ -223,12 +223,12 @@ struct Column {
     dictionary: Option<i64>,
     encodings: Vec<i64>,
     /// The header and the body of each page.
-    pages: Vec<(Value, Vec<u8>)>,
+    pages: Vec<(ThriftValue, Vec<u8>)>,
 }
 
-fn column(name: &'static str, physical: i64, repetition: i64, values: i64) -> Column {
+fn column(name: &'static str, physical: i64, repetition: i64, values: i64) -> WrittenColumn {
     let (uncompressed, encodings) = (1 << 20, vec![PLAIN, RLE]);
-    Column {
+    WrittenColumn {
         name,
         physical,
         repetition,
@@ -241,12 +241,12 @@ fn column(name: &'static str, physical: i64, repetition: i64, values: i64) -> Co
     }
 }
 
-impl Column {
+impl WrittenColumn {
     fn codec(self, codec: i64) -> Self {
-        Column { codec, ..self }
+        WrittenColumn { codec, ..self }
     }
 
-    fn page(mut self, header: Value, body: &[u8]) -> Self {
+    fn page(mut self, header: ThriftValue, body: &[u8]) -> Self {
         self.pages.push((header, body.to_vec()));
         self
     }
@@ -257,17 +257,17 @@ impl Column {
     }
 }
 
-fn page_header(kind: i64, uncompressed: usize, stored: &[u8], of_kind: (i16, Value)) -> Value {
+fn page_header(kind: i64, uncompressed: usize, stored: &[u8], of_kind: (i16, ThriftValue)) -> ThriftValue {
     let sizes = [(1, int(kind)), (2, int(uncompressed as i64)), (3, int(stored.len() as i64))];
     Structure(sizes.into_iter().chain([of_kind]).collect())
 }
 
-fn data_page(values: i64, encoding: i64, uncompressed: usize, stored: &[u8]) -> Value {
+fn data_page(values: i64, encoding: i64, uncompressed: usize, stored: &[u8]) -> ThriftValue {
     let fields = [values, encoding, RLE, RLE].into_iter().zip(1..).map(|(value, id)| (id, int(value)));
     page_header(0, uncompressed, stored, (5, Structure(fields.collect())))
 }
 
-fn dictionary_page(values: i64, stored: &[u8]) -> Value {
+fn dictionary_page(values: i64, stored: &[u8]) -> ThriftValue {
     page_header(2, stored.len(), stored, (7, Structure(vec![(1, int(values)), (2, int(PLAIN))])))
 }
 
@@ -279,20 +279,20 @@ fn data_page_v2(
     is_compressed: bool,
     uncompressed: usize,
     stored: &[u8],
-) -> Value {
+) -> ThriftValue {
     let fields = [values, 0, rows, PLAIN, definition, repetition].into_iter().zip(1..);
     let fields = fields.map(|(value, id)| (id, int(value))).chain([(7, Bool(is_compressed))]);
     page_header(3, uncompressed, stored, (8, Structure(fields.collect())))
 }
 
-fn element(name: &'static str, physical: Option<i64>, repetition: i64, children: Option<i64>) -> Value {
+fn element(name: &'static str, physical: Option<i64>, repetition: i64, children: Option<i64>) -> ThriftValue {
     let fields =
         [(1, physical.map(int)), (3, Some(int(repetition))), (4, Some(Text(name))), (5, children.map(int))];
     Structure(fields.into_iter().filter_map(|(id, value)| Some((id, value?))).collect())
 }
 
 /// The bytes of a file without its footer, and the footer.
-fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
+fn file(rows: i64, columns: &[WrittenColumn]) -> (Vec<u8>, ThriftValue) {
     let mut data = b"PAR1".to_vec();
     let mut schema = vec![element("r", None, REQUIRED, Some(columns.len() as i64))];
     let mut chunks = Vec::new();
@@ -305,8 +305,8 @@ fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
         }
         let mut about = vec![
             (1, int(column.physical)),
-            (2, Value::List(I32, 0, column.encodings.iter().copied().map(int).collect())),
-            (3, Value::List(BINARY, 0, vec![Text(column.name)])),
+            (2, ThriftValue::List(I32, 0, column.encodings.iter().copied().map(int).collect())),
+            (3, ThriftValue::List(BINARY, 0, vec![Text(column.name)])),
             (4, int(column.codec)),
             (5, long(column.values)),
             (6, long(column.uncompressed)),
@@ -327,7 +327,8 @@ fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
         about.splice(statistics..statistics, column.dictionary.map(|offset| (11, long(offset))));
         chunks.push(Structure(vec![(2, long(start)), (3, Structure(about)), (5, int(7))]));
     }
-    let group = vec![(1, structures(chunks)), (2, long(100)), (3, long(rows)), (7, Value::Integer(I16, 0))];
+    let group =
+        vec![(1, structures(chunks)), (2, long(100)), (3, long(rows)), (7, ThriftValue::Integer(I16, 0))];
     let orders = columns.iter().map(|_| Structure(vec![(1, Structure(Vec::new()))])).collect();
     let footer = vec![
         (1, int(2)),
@@ -368,7 +369,7 @@ fn read_rows(path: &Path, selection: Option<&RowSelection>) -> Result<Vec<Record
 }
 
 /// Reads a file with these columns, in little memory.
-fn read_columns(rows: i64, columns: &[Column]) -> Result<Vec<RecordBatch>> {
+fn read_columns(rows: i64, columns: &[WrittenColumn]) -> Result<Vec<RecordBatch>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let (data, footer) = file(rows, columns);
@@ -378,12 +379,12 @@ fn read_columns(rows: i64, columns: &[Column]) -> Result<Vec<RecordBatch>> {
     read
 }
 
-fn refusal(rows: i64, columns: &[Column]) -> Error {
+fn refusal(rows: i64, columns: &[WrittenColumn]) -> Error {
     read_columns(rows, columns).unwrap_err()
 }
 
 /// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts after their lengths.
-fn honest() -> Vec<Column> {
+fn honest() -> Vec<WrittenColumn> {
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
     let lists = [&[8, 0, 8, 1][..], &numbers].concat();
     // The bytes are levels, the width of an index, and a run of four.
@@ -539,7 +540,7 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     let path = folder.path().join("a.parquet");
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
     let last = RowSelection::from_consecutive_ranges(std::iter::once(3..4), 4);
-    let read_both = |column: Column| {
+    let read_both = |column: WrittenColumn| {
         let (data, footer) = file(4, &[column]);
         write(&path, data, &footer.bytes());
         [None, Some(&last)].map(|selection| read_rows(&path, selection))
@@ -699,7 +700,8 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
     let page = data_page(50, PLAIN, texts.len(), &packed);
     let stored = (page.bytes().len() + packed.len()) as i64;
     for said in [0, -1, stored, stored / 3] {
-        let column = Column { uncompressed: said, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
+        let column =
+            WrittenColumn { uncompressed: said, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
         let columns = [column.page(page.clone(), &packed)];
         assert_eq!(read_columns(50, &columns).unwrap()[0].column(0).as_binary_view().value(49), [b'a'; 200]);
         let (data, footer) = file(50, &columns);
@@ -712,10 +714,11 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
     }
     // A size that could be right is compared with the pages. So is the size of numbers, which follows from
     // their count.
-    let little = Column { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
+    let little =
+        WrittenColumn { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
     assert_eq!(refusal(50, &[little.page(page, &packed)]).kind(), ErrorKind::Corrupt);
     let bomb = gzip(&vec![0; 1 << 20]);
-    let numbers = Column { uncompressed: 0, ..column("n", INT32, REQUIRED, 4).codec(GZIP) };
+    let numbers = WrittenColumn { uncompressed: 0, ..column("n", INT32, REQUIRED, 4).codec(GZIP) };
     let numbers = numbers.page(data_page(4, PLAIN, 1 << 20, &bomb), &bomb);
     assert!(refusal(4, &[numbers]).cause().starts_with("the pages hold 1048576 bytes"));
 }
@@ -724,7 +727,7 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
 fn a_dictionary_is_found_at_the_first_page() {
     let _alone = alone();
     for offset in [Some(0), Some(-1), Some(1 << 20), None] {
-        let columns = honest().into_iter().map(|column| Column { dictionary: offset, ..column });
+        let columns = honest().into_iter().map(|column| WrittenColumn { dictionary: offset, ..column });
         let batches = read_columns(4, &columns.collect::<Vec<_>>()).unwrap();
         assert_eq!(batches[0].column(1).as_binary_view().value(3), b"x", "{offset:?}");
     }
@@ -754,7 +757,7 @@ fn a_column_of_nulls_needs_no_dictionary_and_no_indices() {
 }
 
 /// The header of a page of version 2 with another encoding.
-fn with_encoding(mut header: Value, encoding: i64) -> Value {
+fn with_encoding(mut header: ThriftValue, encoding: i64) -> ThriftValue {
     let Structure(fields) = &mut header else { return header };
     for (id, of_kind) in fields {
         if let (8, Structure(fields)) = (*id, of_kind) {
@@ -785,7 +788,7 @@ fn the_size_of_an_old_chunk_leaves_the_header_of_its_dictionary_out() {
                 chunk += 1;
                 let sizes = fields.iter_mut().filter(|(id, _)| *id == 7 && chunk == 2);
                 sizes.for_each(|(_, size)| {
-                    if let Value::Integer(_, size) = size {
+                    if let ThriftValue::Integer(_, size) = size {
                         *size -= missing;
                     }
                 });
@@ -810,10 +813,10 @@ fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
     let path = folder.path().join("a.parquet");
     // The footer lists encodings that no page uses.
     let columns =
-        honest().into_iter().map(|column| Column { encodings: vec![PLAIN, 99, 1, -7, RLE], ..column });
+        honest().into_iter().map(|column| WrittenColumn { encodings: vec![PLAIN, 99, 1, -7, RLE], ..column });
     assert_eq!(read_columns(4, &columns.collect::<Vec<_>>()).unwrap()[0].num_rows(), 4);
     // The file name, a negative count of nulls, and bounds that are too short.
-    type Fields = Vec<(i16, Value)>;
+    type Fields = Vec<(i16, ThriftValue)>;
     let change = |change: &dyn Fn(&mut Fields)| {
         let (data, mut footer) = file(4, &honest());
         footer.visit(&mut |value| {
@@ -824,19 +827,19 @@ fn what_a_footer_lists_beside_the_pages_refuses_nothing() {
         write(&path, data, &footer.bytes());
         read(&path)
     };
-    let named = |fields: &mut Vec<(i16, Value)>| {
+    let named = |fields: &mut Vec<(i16, ThriftValue)>| {
         if fields.first().is_some_and(|(id, _)| *id == 2) && fields.iter().any(|(id, _)| *id == 5) {
             fields.insert(0, (1, Text("a.parquet")));
         }
     };
     assert_eq!(change(&named).unwrap()[0].num_rows(), 4);
-    let no_count = |fields: &mut Vec<(i16, Value)>| {
+    let no_count = |fields: &mut Vec<(i16, ThriftValue)>| {
         if fields.iter().any(|(_, value)| matches!(value, Text("zzzzzzzz"))) {
             fields[0].1 = long(-1);
         }
     };
     assert_eq!(change(&no_count).unwrap()[0].num_rows(), 4);
-    let short = |fields: &mut Vec<(i16, Value)>| {
+    let short = |fields: &mut Vec<(i16, ThriftValue)>| {
         fields
             .iter_mut()
             .filter(|(_, value)| matches!(value, Text("zzzzzzzz")))
@@ -862,7 +865,7 @@ fn leaves_of_a_structure_that_disagree_are_refused() {
         let leaf = |name, body: &[u8]| column(name, INT32, REQUIRED, values).plain(values, PLAIN, body);
         let (data, mut footer) = file(rows, &[leaf("a", &one), leaf("b", &other)]);
         let Structure(fields) = &mut footer else { panic!() };
-        let Value::List(.., schema) = &mut fields[1].1 else { panic!() };
+        let ThriftValue::List(.., schema) = &mut fields[1].1 else { panic!() };
         schema[0] = element("r", None, REQUIRED, Some(1));
         for (depth, repetition) in around.iter().enumerate() {
             let children = if depth + 1 == around.len() { 2 } else { 1 };
@@ -912,7 +915,7 @@ fn a_page_that_denies_its_compression_is_read() {
 }
 
 /// A page that is not compressed and says so, in a column with a codec.
-fn honest_five() -> Column {
+fn honest_five() -> WrittenColumn {
     let numbers: Vec<u8> = (1..=5i32).flat_map(i32::to_le_bytes).collect();
     let page = data_page_v2([5, 5], [0, 0], false, numbers.len(), &numbers);
     column("m", INT32, REQUIRED, 5).codec(SNAPPY).page(page, &numbers)
@@ -1037,7 +1040,7 @@ fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
     std::panic::set_hook(Box::new(|_| {}));
     for case in 0..CASES {
         let mut columns = honest();
-        let mut change = |value: &mut Value| {
+        let mut change = |value: &mut ThriftValue| {
             let at = next(value.all());
             let (kind, edge, sort) = (next(16) as u8, edges[next(edges.len())], next(4));
             let mut seen = 0;
@@ -1047,17 +1050,17 @@ fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
                     return;
                 }
                 match value {
-                    _ if sort == 0 => *value = Value::As(kind, Box::new(value.clone())),
-                    Value::Integer(_, number) if sort == 1 => {
+                    _ if sort == 0 => *value = ThriftValue::As(kind, Box::new(value.clone())),
+                    ThriftValue::Integer(_, number) if sort == 1 => {
                         *number = number.wrapping_add(edge.signum() | 1)
                     }
-                    Value::Integer(_, number) => *number = edge,
-                    Value::List(of, _, _) if sort == 1 => *of = kind,
-                    Value::List(_, more, _) => *more = edge,
+                    ThriftValue::Integer(_, number) => *number = edge,
+                    ThriftValue::List(of, _, _) if sort == 1 => *of = kind,
+                    ThriftValue::List(_, more, _) => *more = edge,
                     Bool(flag) => *flag = !*flag,
                     Structure(fields) => _ = fields.pop(),
                     Text(text) => *text = "",
-                    Value::As(..) => {}
+                    ThriftValue::As(..) => {}
                 }
             });
         };

@@ -10,9 +10,9 @@ const QUALITY: u8 = 93;
 const PHOTOS: u64 = 32;
 
 /// SplitMix64, as the library draws.
-pub(crate) struct Draws(pub(crate) u64);
+pub(crate) struct PhotoDraws(pub(crate) u64);
 
-impl Draws {
+impl PhotoDraws {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -63,7 +63,7 @@ fn photo(seed: u64) -> Vec<u8> {
     const LARGEST: f64 = 180.0;
     const COVER: f64 = 3.0;
     const GRAIN: f64 = 45.0;
-    let mut draws = Draws(seed);
+    let mut draws = PhotoDraws(seed);
     let smallest = 6.0 + 30.0 * draws.unit();
     let mut pixels = vec![128; (WIDTH * HEIGHT * 3) as usize];
     let mut left = COVER * f64::from(WIDTH * HEIGHT);

@@ -28,14 +28,14 @@ const BATCH: u64 = 64;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// One run.
-struct Run {
+struct RemoteRun {
     /// 10^6 bytes that were asked for, per second.
     rate: f64,
     served: Served,
 }
 
 /// Reads all that there is as a loader does, and throws it away.
-fn forebay(folder: &Path, link: Link, seed: u64) -> (Run, TrafficStats) {
+fn forebay(folder: &Path, link: Link, seed: u64) -> (RemoteRun, TrafficStats) {
     let mut server = Server::start(folder, link, seed);
     let dataset = server.open();
     let projection = dataset.catalog().project_all().expect("columns that are read");
@@ -43,16 +43,16 @@ fn forebay(folder: &Path, link: Link, seed: u64) -> (Run, TrafficStats) {
     let started = Instant::now();
     let read = dataset.fetch(0..dataset.catalog().groups.len(), &projection, |_| {}).expect("the data set");
     let rate = read as f64 / 1e6 / started.elapsed().as_secs_f64();
-    (Run { rate, served: server.served() }, dataset.traffic().since(&before))
+    (RemoteRun { rate, served: server.served() }, dataset.traffic().since(&before))
 }
 
-fn bare(folder: &Path, link: Link, seed: u64, at_once: usize) -> Run {
+fn bare(folder: &Path, link: Link, seed: u64, at_once: usize) -> RemoteRun {
     let mut server = Server::start(folder, link, seed);
     let pieces = bare::pieces(folder, &server.url);
     let started = Instant::now();
     let read = bare::download(pieces, at_once);
     let rate = read as f64 / 1e6 / started.elapsed().as_secs_f64();
-    Run { rate, served: server.served() }
+    RemoteRun { rate, served: server.served() }
 }
 
 /// The number of requests at once with which the bare downloader is fastest.

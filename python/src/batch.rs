@@ -64,7 +64,7 @@ pub(crate) struct Batch {
     /// The consumer of the arrays, for which the time to make them is recorded.
     consumer: Option<Consumer>,
     /// Where the batch comes from, which decides the remedies for nulls.
-    pub(crate) of: nulls::Origin,
+    pub(crate) of: nulls::BatchOrigin,
 }
 
 impl Batch {
@@ -72,7 +72,7 @@ impl Batch {
         batch: RecordBatch,
         places: Py<PyDict>,
         consumer: Option<Consumer>,
-        of: nulls::Origin,
+        of: nulls::BatchOrigin,
     ) -> Self {
         consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
         let arrays = (0..batch.num_columns()).map(|_| PyOnceLock::new()).collect();

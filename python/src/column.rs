@@ -17,7 +17,7 @@ pub(crate) struct Column {
     field: FieldRef,
     array: ArrayRef,
     /// Where the column's batch comes from, which decides the remedies for nulls.
-    of: nulls::Origin,
+    of: nulls::BatchOrigin,
 }
 
 #[pymethods]

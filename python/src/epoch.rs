@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use crate::arrays::nulls::Origin;
+use crate::arrays::nulls::BatchOrigin;
 use crate::batch::{self, Batch};
 use crate::errors;
 use crate::home::Home;
@@ -26,7 +26,7 @@ pub(crate) struct Epoch {
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
     /// Where the batches come from, which decides the remedies for nulls.
-    of: Origin,
+    of: BatchOrigin,
     /// Why the epoch was ended, if it was; only the first reason is kept.
     ended: OnceLock<Reason>,
     /// The rows that were left out so far.
@@ -149,7 +149,7 @@ impl Step {
 impl Epoch {
     /// An epoch of `loader`. `apart` says that batches are pulled on another thread than the user's.
     pub(crate) fn new(py: Python<'_>, mut epoch: Inner, loader: &Loader, apart: bool) -> PyResult<Self> {
-        let of = if loader.is_mix() { Origin::Mix } else { Origin::Loader };
+        let of = if loader.is_mix() { BatchOrigin::Mix } else { BatchOrigin::Loader };
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
         Ok(Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),

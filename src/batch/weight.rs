@@ -52,10 +52,10 @@ enum Lengths<'a> {
     /// Views, and the number of bytes that they point into.
     Views(&'a [u128], u64),
     /// Lists by their offsets, and their items.
-    Lists(&'a [i32], Items<'a>),
-    LongLists(&'a [i64], Items<'a>),
+    Lists(&'a [i32], ItemWeight<'a>),
+    LongLists(&'a [i64], ItemWeight<'a>),
     /// Lists of one length, and their items.
-    FixedLists(usize, Items<'a>),
+    FixedLists(usize, ItemWeight<'a>),
     Struct(Vec<Lengths<'a>>),
     /// Vectors of Spark ML, as the lists that are delivered. A bad vector is delivered as an empty list.
     Vectors(Vectors<'a>),
@@ -64,7 +64,7 @@ enum Lengths<'a> {
 }
 
 /// The number of items of lists, and the bytes of an item.
-struct Items<'a> {
+struct ItemWeight<'a> {
     most: usize,
     each: Box<Lengths<'a>>,
 }
@@ -84,19 +84,19 @@ impl<'a> Lengths<'a> {
             DataType::BinaryView => Lengths::views(array.as_binary_view()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                Lengths::Lists(list.value_offsets(), Items::of(list.values().as_ref()))
+                Lengths::Lists(list.value_offsets(), ItemWeight::of(list.values().as_ref()))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                Lengths::LongLists(list.value_offsets(), Items::of(list.values().as_ref()))
+                Lengths::LongLists(list.value_offsets(), ItemWeight::of(list.values().as_ref()))
             }
             DataType::Map(..) => {
                 let map = array.as_map();
-                Lengths::Lists(map.value_offsets(), Items::of(map.entries()))
+                Lengths::Lists(map.value_offsets(), ItemWeight::of(map.entries()))
             }
             DataType::FixedSizeList(_, length) if is_variable(array.data_type()) => {
                 let values = array.as_fixed_size_list().values().as_ref();
-                Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), Items::of(values))
+                Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), ItemWeight::of(values))
             }
             DataType::Struct(_) => {
                 if let Some(vectors) = Vectors::of(array) {
@@ -135,9 +135,9 @@ impl<'a> Lengths<'a> {
     }
 }
 
-impl<'a> Items<'a> {
+impl<'a> ItemWeight<'a> {
     fn of(values: &'a dyn Array) -> Self {
-        Items { most: values.len(), each: Box::new(Lengths::within(values)) }
+        ItemWeight { most: values.len(), each: Box::new(Lengths::within(values)) }
     }
 
     /// The bytes of the items `from..to`, cut to the items that exist.

@@ -66,7 +66,7 @@ pub(super) struct ScannedFile {
 
 /// All files of the cache.
 #[derive(Default)]
-pub(super) struct Scan {
+pub(super) struct FolderScan {
     pub(super) entries: Vec<ScannedFile>,
     pub(super) partials: Vec<ScannedFile>,
     /// Removed entries whose note of the last use still exists.
@@ -211,8 +211,8 @@ impl Folder {
     }
 
     /// Scans all files. Files that come or go meanwhile may be included or not.
-    pub(super) fn scan(&self) -> io::Result<Scan> {
-        let mut scan = Scan::default();
+    pub(super) fn scan(&self) -> io::Result<FolderScan> {
+        let mut scan = FolderScan::default();
         let mut used = HashMap::new();
         for folder in fs::read_dir(&self.root)? {
             let folder = folder?;
@@ -233,7 +233,7 @@ impl Folder {
     }
 }
 
-impl Scan {
+impl FolderScan {
     /// Adds a file of the subfolder `number` to the scan. If the file notes a last use, its time goes into
     /// `last_uses`.
     fn take(

@@ -24,13 +24,13 @@ use memmap2::{Mmap, MmapOptions};
 const SLOTS: usize = 1 << 15;
 
 /// The place of one map in the table of guarded maps, which may be empty.
-struct Slot {
+struct GuardSlot {
     pages: AtomicU64,
     broken: AtomicBool,
 }
 
-static MAPS: [Slot; SLOTS] =
-    [const { Slot { pages: AtomicU64::new(Pages::NONE.0), broken: AtomicBool::new(false) } }; SLOTS];
+static MAPS: [GuardSlot; SLOTS] =
+    [const { GuardSlot { pages: AtomicU64::new(MapPages::NONE.0), broken: AtomicBool::new(false) } }; SLOTS];
 
 /// The slots that are free again, and how many slots were ever taken.
 static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
@@ -45,7 +45,7 @@ static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// The pages of a map in one word, so that the handler, which cannot wait for a lock, never sees the
 /// beginning of one map with the length of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pages(u64);
+struct MapPages(u64);
 
 /// A guarded map of the beginning of a file.
 pub(super) struct Guarded {
@@ -71,7 +71,7 @@ impl Guarded {
                 return Err(error);
             }
         };
-        let Some(pages) = Pages::covering(map.as_ptr() as usize, map.len()) else {
+        let Some(pages) = MapPages::covering(map.as_ptr() as usize, map.len()) else {
             free().0.push(slot);
             return Ok(None);
         };
@@ -94,13 +94,13 @@ impl AsRef<[u8]> for Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        MAPS[self.slot].pages.store(Pages::NONE.0, Release);
+        MAPS[self.slot].pages.store(MapPages::NONE.0, Release);
         free().0.push(self.slot);
     }
 }
 
-impl Pages {
-    const NONE: Pages = Pages(0);
+impl MapPages {
+    const NONE: MapPages = MapPages(0);
 
     /// How many bits hold the number of pages. The other bits hold the number of the first page, of an
     /// address of at most 48 bits; Linux maps below 2^48 unless a program asks for a higher address.
@@ -108,10 +108,10 @@ impl Pages {
 
     /// The pages of `length` bytes from `start` on, which is the beginning of a page. `None` if the numbers
     /// are too large.
-    fn covering(start: usize, length: usize) -> Option<Pages> {
+    fn covering(start: usize, length: usize) -> Option<MapPages> {
         let (first, count) = ((start / PAGE_BYTES) as u64, length.div_ceil(PAGE_BYTES) as u64);
         let fits = count >> Self::COUNT_BITS == 0 && first >> (u64::BITS - Self::COUNT_BITS) == 0;
-        fits.then_some(Pages(first << Self::COUNT_BITS | count))
+        fits.then_some(MapPages(first << Self::COUNT_BITS | count))
     }
 
     /// The addresses of the pages.
@@ -190,7 +190,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
 /// replaced.
 fn replace_map_at(address: usize) -> bool {
     for slot in &MAPS[..TAKEN.load(Acquire)] {
-        let range = Pages(slot.pages.load(Acquire)).range();
+        let range = MapPages(slot.pages.load(Acquire)).range();
         if range.contains(&address) {
             slot.broken.store(true, Release);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -246,32 +246,32 @@ mod tests {
             (16 * PAGE_BYTES, 3 * PAGE_BYTES, 19 * PAGE_BYTES),
             (high, PAGE_BYTES, 1 << 48),
         ] {
-            assert_eq!(Pages::covering(start, length).unwrap().range(), start..end);
+            assert_eq!(MapPages::covering(start, length).unwrap().range(), start..end);
         }
-        assert!(Pages::NONE.range().is_empty());
-        assert_eq!(Pages::covering(1 << 48, PAGE_BYTES), None, "too high");
-        assert_eq!(Pages::covering(PAGE_BYTES, 1 << 40), None, "too long");
+        assert!(MapPages::NONE.range().is_empty());
+        assert_eq!(MapPages::covering(1 << 48, PAGE_BYTES), None, "too high");
+        assert_eq!(MapPages::covering(PAGE_BYTES, 1 << 40), None, "too long");
     }
 
     #[test]
     fn a_slot_that_is_used_anew_never_shows_one_map_with_the_length_of_another() {
         let (long, short) = (
-            Pages::covering(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
-            Pages::covering(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
+            MapPages::covering(PAGE_BYTES, 64 * PAGE_BYTES).unwrap(),
+            MapPages::covering(128 * PAGE_BYTES, PAGE_BYTES).unwrap(),
         );
-        let (slot, are_over) = (AtomicU64::new(Pages::NONE.0), AtomicBool::new(false));
+        let (slot, are_over) = (AtomicU64::new(MapPages::NONE.0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..100_000 {
-                    for pages in [long, Pages::NONE, short, Pages::NONE] {
+                    for pages in [long, MapPages::NONE, short, MapPages::NONE] {
                         slot.store(pages.0, Release);
                     }
                 }
                 are_over.store(true, Release);
             });
             while !are_over.load(Acquire) {
-                let seen = Pages(slot.load(Acquire)).range();
-                let known = [long, short, Pages::NONE].map(Pages::range);
+                let seen = MapPages(slot.load(Acquire)).range();
+                let known = [long, short, MapPages::NONE].map(MapPages::range);
                 assert!(known.contains(&seen), "{seen:?}");
             }
         });

@@ -18,7 +18,7 @@ const MAX_COLUMNS: usize = 1 << 17;
 
 /// The rows of an entry that is open.
 #[derive(Clone)]
-pub(super) struct Slot {
+pub(super) struct EntrySlot {
     pub(super) batch: RecordBatch,
     /// The length of the file.
     pub(super) bytes: u64,
@@ -30,7 +30,7 @@ pub(super) struct Slot {
 pub(super) struct Index(Mutex<IndexState>);
 
 struct IndexState {
-    open: LruCache<Name, (Slot, u64)>,
+    open: LruCache<Name, (EntrySlot, u64)>,
     columns: usize,
     verified: HashMap<Name, (Stamp, Body)>,
     epoch: u64,
@@ -57,7 +57,7 @@ impl Index {
     }
 
     /// The rows of an entry that is open, and whether this is their first use in this epoch.
-    pub(super) fn get(&self, name: Name) -> Option<(Slot, bool)> {
+    pub(super) fn get(&self, name: Name) -> Option<(EntrySlot, bool)> {
         let mut state = self.state();
         let epoch = state.epoch;
         let (slot, used) = state.open.get_mut(&name)?;
@@ -79,7 +79,7 @@ impl Index {
     }
 
     /// Keeps the map of a verified entry.
-    pub(super) fn remember(&self, name: Name, stamp: Stamp, body: Body, slot: &Slot) {
+    pub(super) fn remember(&self, name: Name, stamp: Stamp, body: Body, slot: &EntrySlot) {
         let mut state = self.state();
         state.verified.insert(name, (stamp, body));
         let epoch = state.epoch;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::folder::{self, Folder, Scan, footprint};
+use super::folder::{self, Folder, FolderScan, footprint};
 use super::pause::Pause;
 use super::stats::PastStats;
 
@@ -34,7 +34,7 @@ pub(super) struct Total {
 
 impl Total {
     /// The sums over a scan. A partial file without a length is only a lock, and is not counted.
-    pub(super) fn from_scan(scan: &Scan) -> Total {
+    pub(super) fn from_scan(scan: &FolderScan) -> Total {
         let lengths =
             || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);
         Total { bytes: lengths().map(footprint).sum(), entries: lengths().count() as u64 }

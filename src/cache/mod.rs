@@ -356,7 +356,7 @@ impl DiskCache {
         let CacheInner { space, index, health, counters } = &*self.0;
         let path = space.folder.entry(key.name());
         let access = if space.folder.mapped { access } else { Access::Copied };
-        let entry = |slot: index::Slot| Entry {
+        let entry = |slot: index::EntrySlot| Entry {
             batch: slot.batch,
             bytes: slot.bytes,
             seal: slot.seal,
@@ -389,7 +389,7 @@ impl DiskCache {
     }
 
     /// Opens and verifies an entry. Fails only if the disk does.
-    fn load(&self, key: &Key, path: &Path, access: Access) -> io::Result<Option<index::Slot>> {
+    fn load(&self, key: &Key, path: &Path, access: Access) -> io::Result<Option<index::EntrySlot>> {
         let file = match path.symlink_metadata() {
             Ok(found) if found.is_file() => folder::open(path),
             Ok(_) => return self.damaged(path),
@@ -432,7 +432,7 @@ impl DiskCache {
     }
 
     /// Maps the rows of an entry from its file; `None` if the entry is damaged.
-    fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
+    fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::EntrySlot>> {
         let index = &self.0.index;
         let found = file.metadata()?;
         let mut before = Stamp::from_metadata(&found);
@@ -461,13 +461,13 @@ impl DiskCache {
         if !seal.is_intact() {
             return load_copied(key, file);
         }
-        let slot = index::Slot { batch, bytes: body.bytes, seal: Some(Arc::new(seal)) };
+        let slot = index::EntrySlot { batch, bytes: body.bytes, seal: Some(Arc::new(seal)) };
         index.remember(key.name(), before, body, &slot);
         Ok(Some(slot))
     }
 
     /// Counts a file that is not what its name says, and removes it if possible.
-    fn damaged(&self, path: &Path) -> io::Result<Option<index::Slot>> {
+    fn damaged(&self, path: &Path) -> io::Result<Option<index::EntrySlot>> {
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {
                 count(&self.0.counters.damaged);
@@ -575,7 +575,7 @@ impl DiskCache {
 
 /// Reads the rows of an entry into private memory and verifies them there, so that later changes of the file
 /// do not matter. `None` if the entry is damaged.
-fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
+fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::EntrySlot>> {
     let Ok(length) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
     if !format::may_be_whole(file)? {
         return Ok(None);
@@ -586,7 +586,7 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     };
     let stream = bytes.slice_with_length(0, body.stream);
     let batch = decoded(|| format::decode([stream], body.rows));
-    Ok(batch.map(|batch| index::Slot { batch, bytes: body.bytes, seal: None }))
+    Ok(batch.map(|batch| index::EntrySlot { batch, bytes: body.bytes, seal: None }))
 }
 
 /// The result of decoding; `None` if it fails or panics, which may happen if the bytes change meanwhile.

@@ -103,7 +103,7 @@ impl DiskCache {
         }
     }
 
-    fn scan(&self) -> Result<folder::Scan> {
+    fn scan(&self) -> Result<folder::FolderScan> {
         self.0.space.folder.scan().map_err(|error| self.failed("read", &error))
     }
 

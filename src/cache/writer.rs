@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::{self, Scan};
+use super::folder::{self, FolderScan};
 use super::key::Name;
 use super::last_use;
 use super::ledger::Ledger;
@@ -154,7 +154,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
 }
 
 /// Removes all half-written files whose owners are gone, and notes of the last use of removed entries.
-pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
+pub(super) fn remove_orphans(space: &Space, scan: &FolderScan) {
     for name in &scan.left_behind {
         let note = space.folder.last_use(*name);
         let _ = folder::clear(&note).and_then(|_| fs::remove_file(&note));

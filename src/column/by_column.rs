@@ -17,7 +17,7 @@ type Columns = BTreeMap<String, ColumnSpec>;
 
 /// Writes each option that columns have, with these columns and their values.
 pub(crate) fn serialize<S: Serializer>(columns: &Columns, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut written = Written { columns, to: serializer.serialize_map(None)? };
+    let mut written = WrittenOption { columns, to: serializer.serialize_map(None)? };
     ColumnSpec::each(&mut written)?;
     written.to.end()
 }
@@ -27,12 +27,12 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_map(Options)
 }
 
-struct Written<'a, M> {
+struct WrittenOption<'a, M> {
     columns: &'a Columns,
     to: M,
 }
 
-impl<M: SerializeMap> EachOption for Written<'_, M> {
+impl<M: SerializeMap> EachOption for WrittenOption<'_, M> {
     type Error = M::Error;
 
     fn option<V: TypedOption>(&mut self, setting: Setting<V>) -> Result<(), M::Error> {

@@ -55,7 +55,7 @@ pub struct Dataset {
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
     /// The locations and options that opened it; `None` for a store that the user provided.
-    origin: Option<Arc<Origin>>,
+    origin: Option<Arc<DatasetOrigin>>,
 }
 
 /// The argument of [`Dataset::open`]: one location or several, as text or as paths.
@@ -280,7 +280,7 @@ impl OpenOptions {
         if locations.is_empty() {
             return Err(Error::invalid("the list of locations is empty").hint("give a path, a URL or a glob"));
         }
-        let origin = Origin {
+        let origin = DatasetOrigin {
             locations: locations.clone(),
             options: OpenOptions { index: None, hands_on: false, ..self.clone() },
         };
@@ -298,7 +298,7 @@ impl OpenOptions {
 }
 
 /// The locations and options that opened a data set.
-struct Origin {
+struct DatasetOrigin {
     locations: Vec<String>,
     options: OpenOptions,
 }
@@ -541,7 +541,7 @@ impl Dataset {
     /// The errors of [`open`](Self::open).
     pub fn newest(&self) -> Result<Option<Self>> {
         let Some(newest) = self.newest_versions()? else { return Ok(None) };
-        let Some(Origin { locations, options }) = self.origin.as_deref() else { return Ok(None) };
+        let Some(DatasetOrigin { locations, options }) = self.origin.as_deref() else { return Ok(None) };
         let options = OpenOptions { versions: AsOf::Newest.into(), ..options.clone() };
         options.versions(newest).open(locations.clone()).map(Some)
     }

@@ -86,11 +86,11 @@ impl At {
 /// The progress that a loader shares with its epochs.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct ProgressState {
     at: At,
     /// Whether an iterator over `epoch` was returned: the next one is then for the following epoch.
     begun: bool,
@@ -99,7 +99,7 @@ struct State {
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +156,7 @@ impl Progress {
     }
 
     pub(super) fn set(&self, at: At) {
-        *self.lock() = State { at, begun: false, generation: new_generation() };
+        *self.lock() = ProgressState { at, begun: false, generation: new_generation() };
     }
 }
 

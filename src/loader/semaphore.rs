@@ -20,7 +20,7 @@ pub(crate) struct BatchSemaphore(Arc<Permits>);
 
 #[derive(Debug)]
 struct Permits {
-    state: Mutex<State>,
+    state: Mutex<SemaphoreState>,
     /// A waiting thread is woken when this many permits are free.
     wake_at: usize,
     /// The bytes for batches, including those that the consumer holds.
@@ -29,14 +29,14 @@ struct Permits {
 }
 
 #[derive(Debug)]
-struct State {
+struct SemaphoreState {
     free: usize,
     /// The bytes of batches that are made or waiting.
     reserved: u64,
 }
 
 impl Permits {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SemaphoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,7 +55,7 @@ pub(crate) struct BytesPermit {
 
 impl BatchSemaphore {
     pub(crate) fn new(permits: usize, bytes: u64) -> Self {
-        let state = Mutex::new(State { free: permits, reserved: 0 });
+        let state = Mutex::new(SemaphoreState { free: permits, reserved: 0 });
         BatchSemaphore(Arc::new(Permits {
             state,
             wake_at: (permits * 3).div_ceil(4),
@@ -83,7 +83,7 @@ impl BatchSemaphore {
         self.has(&self.0.state(), bytes)
     }
 
-    fn has(&self, state: &State, bytes: u64) -> bool {
+    fn has(&self, state: &SemaphoreState, bytes: u64) -> bool {
         let with_consumer = bytes.saturating_mul(WITH_CONSUMER);
         state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
@@ -102,12 +102,12 @@ impl BatchSemaphore {
 
     /// Waits a short time for memory.
     pub(crate) fn wait_for_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
-        let has_none = |state: &mut State| !self.has(state, bytes);
+        let has_none = |state: &mut SemaphoreState| !self.has(state, bytes);
         drop(self.0.freed.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));
         self.acquire_bytes(bytes, epoch)
     }
 
-    fn taken(&self, state: &mut State) -> Option<BatchPermit> {
+    fn taken(&self, state: &mut SemaphoreState) -> Option<BatchPermit> {
         state.free = state.free.checked_sub(1)?;
         Some(BatchPermit(self.0.clone()))
     }

@@ -37,10 +37,10 @@ const MAX_FREE_BYTES: u64 = 8 << 20;
 
 /// The parts of one epoch that were fetched, and how many more may be on their way. One task asks, several
 /// report.
-pub(super) struct SlowStart(watch::Sender<State>);
+pub(super) struct SlowStart(watch::Sender<SlowStartState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SlowStartState {
     fetched: usize,
     /// The bytes that were fetched for these parts; 0 for parts whose rows were in a cache.
     bytes: u64,
@@ -60,7 +60,7 @@ struct State {
 
 impl SlowStart {
     pub(super) fn new() -> Self {
-        SlowStart(watch::Sender::new(State::default()))
+        SlowStart(watch::Sender::new(SlowStartState::default()))
     }
 
     /// Waits until the `begun`-th part, of this many bytes, may be asked for; the first batch needs it if
@@ -80,13 +80,13 @@ impl SlowStart {
     }
 }
 
-impl State {
+impl SlowStartState {
     /// The state with one more part that the first batch needs; measuring begins after the last such part.
-    fn with_one_more_of_first(&self) -> State {
+    fn with_one_more_of_first(&self) -> SlowStartState {
         let of_first = self.of_first + 1;
         let (fetched, bytes, asked) = (self.fetched, self.bytes, self.asked);
         let at_once = MIN_AT_ONCE.max(1 + of_first / BESIDE_FIRST_DIVISOR);
-        State { fetched, bytes, asked, of_first, at_once, ..State::default() }
+        SlowStartState { fetched, bytes, asked, of_first, at_once, ..SlowStartState::default() }
     }
 
     /// Whether the `begun`-th part, of this many bytes, may be asked for.
@@ -145,7 +145,8 @@ mod tests {
     /// from the number on their way. Returns the largest number on their way after those of the first batch
     /// had come, and the limit at the end.
     fn at_once(of_first: usize, parts: usize, bytes: u64, rate: impl Fn(usize) -> f64) -> (usize, usize) {
-        let mut state = (0..of_first).fold(State::default(), |state, _| state.with_one_more_of_first());
+        let mut state =
+            (0..of_first).fold(SlowStartState::default(), |state, _| state.with_one_more_of_first());
         let (mut begun, mut now, mut most) = (0, Instant::now(), 0);
         while state.fetched < parts {
             while begun < parts && state.admits(begun + 1, bytes) {
@@ -171,10 +172,14 @@ mod tests {
 
     #[test]
     fn a_large_first_part_has_the_link_to_itself() {
-        let state = State::default().with_one_more_of_first();
-        let after_first = |bytes: u64, state: &State| {
-            let mut asked =
-                State { asked: bytes, of_first: state.of_first, at_once: state.at_once, ..State::default() };
+        let state = SlowStartState::default().with_one_more_of_first();
+        let after_first = |bytes: u64, state: &SlowStartState| {
+            let mut asked = SlowStartState {
+                asked: bytes,
+                of_first: state.of_first,
+                at_once: state.at_once,
+                ..SlowStartState::default()
+            };
             (2..10)
                 .take_while(|begun| {
                     let may = asked.admits(*begun, bytes);
@@ -185,7 +190,7 @@ mod tests {
         };
         assert_eq!(after_first(MAX_FREE_BYTES, &state), 0);
         assert_eq!(after_first(MAX_FREE_BYTES / 40, &state), 2, "small ones are soon over");
-        let mut came = State { asked: MAX_FREE_BYTES, ..state };
+        let mut came = SlowStartState { asked: MAX_FREE_BYTES, ..state };
         came.fetched(1, MAX_FREE_BYTES, Instant::now());
         assert!(came.admits(4, MAX_FREE_BYTES) && !came.admits(5, MAX_FREE_BYTES));
     }

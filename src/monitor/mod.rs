@@ -22,11 +22,11 @@ use std::time::Instant;
 
 pub(crate) use row_group::RowGroupWatch;
 pub use stage::Stage;
-pub(crate) use timings::{Bucket, Idle, Phase, STAGES, Timeline, Timings};
+pub(crate) use timings::{Idle, Phase, STAGES, TimeStretch, Timeline, Timings};
 pub(crate) use trace::Trace;
 pub(crate) use watch::Watch;
 
-use trace::{Places, Span, Track};
+use trace::{Span, TraceTracks, Track};
 
 /// The record of one loader's activity.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(crate) struct Monitor {
 #[derive(Debug)]
 struct Tracing {
     trace: Trace,
-    fetches: Mutex<Places>,
-    assemblies: Mutex<Places>,
+    fetches: Mutex<TraceTracks>,
+    assemblies: Mutex<TraceTracks>,
 }
 
 impl Monitor {

@@ -224,11 +224,11 @@ fn opened(path: &Path) -> std::io::Result<File> {
 
 /// Numbers for activities that run side by side; each takes the smallest free number.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct TraceTracks {
     taken: Vec<bool>,
 }
 
-impl Places {
+impl TraceTracks {
     pub(super) fn take(&mut self) -> u32 {
         let free = self.taken.iter().position(|taken| !taken).unwrap_or_else(|| {
             self.taken.push(false);

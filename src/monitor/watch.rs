@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Monitor;
 use super::stage::Stage;
 use super::timings::{Assembly, EpochTimings, Front, Look, Timings};
-use super::trace::{Places, Track};
+use super::trace::{TraceTracks, Track};
 
 /// Times one epoch. Clones share one record; when the last clone is dropped, the epoch is forgotten.
 #[derive(Clone, Debug)]
@@ -298,6 +298,6 @@ impl Drop for Looking<'_> {
     }
 }
 
-pub(super) fn places(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+pub(super) fn places(places: &Mutex<TraceTracks>) -> MutexGuard<'_, TraceTracks> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::page_header::Kind;
+use forebay_store::catalog::page_header::PageKind;
 use forebay_store::catalog::pages::PageLocations;
 use forebay_store::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
 use forebay_store::row_set::RowSet;
@@ -210,7 +210,7 @@ impl ChunkPages {
     /// # Errors
     /// `Corrupt` if a page has other rows than the index says.
     pub(super) fn check(&self, pages: &[StoredPage]) -> Result<()> {
-        let data = pages.iter().filter(|stored| stored.page.kind != Kind::Dictionary);
+        let data = pages.iter().filter(|stored| stored.page.kind != PageKind::Dictionary);
         let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();
         match values.iter().copied().eq(self.rows.iter().map(|rows| rows.len() as u64)) {
             true => Ok(()),

@@ -72,12 +72,12 @@ use truth::Outcomes;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Filter(Form);
+pub struct Filter(FilterForm);
 
 /// A filter as it is stored and compared: a part of the identity of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Form {
+enum FilterForm {
     AnyOf(Vec<Vec<Term>>),
     Expr(Expr),
 }
@@ -98,15 +98,15 @@ impl Filter {
 
     /// A filter for rows for which all terms of at least one list hold.
     pub fn any_of(lists: impl IntoIterator<Item = Vec<Term>>) -> Self {
-        Filter(Form::AnyOf(lists.into_iter().collect()))
+        Filter(FilterForm::AnyOf(lists.into_iter().collect()))
     }
 
     /// The columns that the filter compares, each once, in the order in which they are first named.
     pub fn columns(&self) -> Vec<String> {
         let mut named = Vec::new();
         match &self.0 {
-            Form::AnyOf(lists) => named.extend(lists.iter().flatten().map(|term| term.column.as_str())),
-            Form::Expr(Expr(node)) => node.columns(&mut named),
+            FilterForm::AnyOf(lists) => named.extend(lists.iter().flatten().map(|term| term.column.as_str())),
+            FilterForm::Expr(Expr(node)) => node.columns(&mut named),
         }
         let mut names: Vec<String> = Vec::new();
         for name in named {
@@ -135,8 +135,8 @@ impl Filter {
     /// an empty list of terms, a value that does not fit the column's type or the operator, NaN and infinity.
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         match &self.0 {
-            Form::AnyOf(lists) => check::lists(lists, catalog),
-            Form::Expr(Expr(node)) => check::node(node, catalog),
+            FilterForm::AnyOf(lists) => check::lists(lists, catalog),
+            FilterForm::Expr(Expr(node)) => check::node(node, catalog),
         }
     }
 
@@ -200,8 +200,8 @@ impl Filter {
     /// Calls `each` for every comparison of a column with a value.
     fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
         match &self.0 {
-            Form::AnyOf(lists) => lists.iter().flatten().for_each(|term| each(term.test())),
-            Form::Expr(Expr(node)) => node.terms(each),
+            FilterForm::AnyOf(lists) => lists.iter().flatten().for_each(|term| each(term.test())),
+            FilterForm::Expr(Expr(node)) => node.terms(each),
         }
     }
 
@@ -223,8 +223,8 @@ impl Filter {
 
     fn outcomes(&self, seen: &prune::Seen<'_>) -> Outcomes {
         let lists = match &self.0 {
-            Form::AnyOf(lists) => lists,
-            Form::Expr(Expr(node)) => return seen.node(node),
+            FilterForm::AnyOf(lists) => lists,
+            FilterForm::Expr(Expr(node)) => return seen.node(node),
         };
         let all = |terms: &Vec<Term>| {
             terms.iter().map(|term| seen.term(term.test())).fold(Outcomes::YES, |all, one| all & one)
@@ -241,8 +241,8 @@ impl Filter {
     /// Says for each row whether it matches.
     pub(crate) fn matching(&self, rows: &Rows<'_>) -> Result<BooleanBuffer> {
         let lists = match &self.0 {
-            Form::AnyOf(lists) => lists,
-            Form::Expr(Expr(node)) => return Ok(conditions::node(rows, node)?.yes),
+            FilterForm::AnyOf(lists) => lists,
+            FilterForm::Expr(Expr(node)) => return Ok(conditions::node(rows, node)?.yes),
         };
         let mut any = BooleanBuffer::new_unset(rows.len());
         for terms in lists {
@@ -266,6 +266,6 @@ impl Filter {
 
 impl From<Expr> for Filter {
     fn from(expr: Expr) -> Self {
-        Filter(Form::Expr(expr))
+        Filter(FilterForm::Expr(expr))
     }
 }

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use forebay_base::{Error, Result};
-use forebay_store::catalog::page_header::{self, Kind, Page};
+use forebay_store::catalog::page_header::{self, Page, PageKind};
 use forebay_store::catalog::{ColumnChunk, LEVEL_BYTES, leaf_width, value_width, writers};
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
@@ -209,9 +209,9 @@ impl Chunk<'_> {
             return Err(corrupt(cause));
         }
         match page.kind {
-            Kind::Dictionary => self.dictionary(&page, sum)?,
-            Kind::Data => self.values(&page, is_compressed, sum),
-            Kind::DataV2 => {
+            PageKind::Dictionary => self.dictionary(&page, sum)?,
+            PageKind::Data => self.values(&page, is_compressed, sum),
+            PageKind::DataV2 => {
                 self.check_v2(&page, body)?;
                 self.values(&page, is_compressed, sum);
             }

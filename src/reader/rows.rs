@@ -24,7 +24,7 @@ use parquet::file::metadata::ParquetMetaData;
 use self::chunks::FetchedChunks;
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::coded::CodedColumns;
-use super::numbers::{CheckedChunk, Column};
+use super::numbers::{CheckedChunk, NumberColumn};
 use super::pages::{self, Checked, Leaf, StoredPage};
 
 /// The advice for a damaged row group.
@@ -121,9 +121,9 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let numbers = leaves.iter().map(|&leaf| {
         let root = columns.parquet.get_column_root_idx(leaf);
         let (field, column) = (columns.schema.field(root), columns.parquet.columns()[leaf].as_ref());
-        are_whole.then(|| Column::of(field, column, codes(root), rows)).flatten()
+        are_whole.then(|| NumberColumn::of(field, column, codes(root), rows)).flatten()
     });
-    let mut numbers: Vec<Option<Column<'_>>> = numbers.collect();
+    let mut numbers: Vec<Option<NumberColumn<'_>>> = numbers.collect();
     let checked = leaves.iter().map(|&leaf| (leaf, Leaf::of(&columns.parquet.columns()[leaf])));
     let checked: Vec<(usize, Leaf)> = checked.collect();
     let mut steps = Vec::with_capacity(readers.len());
@@ -250,7 +250,7 @@ impl<'a> RowGroupReader<'a> {
         &mut self,
         leaves: &[(usize, Leaf)],
         limit: u64,
-        numbers: &mut [Option<Column<'_>>],
+        numbers: &mut [Option<NumberColumn<'_>>],
     ) -> Result<usize> {
         let rows = self.rows()?;
         let mut total = 0u64;

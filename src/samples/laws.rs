@@ -15,7 +15,7 @@ type Group = Vec<(bool, u32, u32)>;
 type Found = (u32, Vec<u32>);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum SampleKind {
     Rows,
     Windows { length: u32, overlap: u32 },
     Packs { length: u32, split: bool },
@@ -26,7 +26,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct SampledCase {
     groups: Vec<Group>,
-    kind: Kind,
+    kind: SampleKind,
     shuffle: Shuffle,
     world: u32,
     global_batch: u64,
@@ -49,8 +49,8 @@ impl SampledCase {
     fn index(&self) -> Option<SampleIndex> {
         let (sets, lengths) = (self.sets(), self.numbers(|row| row.1));
         Some(match &self.kind {
-            Kind::Rows => SampleIndex::of_rows(sets),
-            Kind::Windows { length, overlap } => {
+            SampleKind::Rows => SampleIndex::of_rows(sets),
+            SampleKind::Windows { length, overlap } => {
                 let window = Window::rows(*length).overlap(*overlap);
                 let starts = sets.iter().flat_map(|rows| {
                     let mut starts = SequenceStarts::new(&window);
@@ -60,7 +60,7 @@ impl SampledCase {
                 let windows = Windows::new(&window, starts.collect());
                 SampleIndex::of_kind(Arc::new(windows), sets)
             }
-            Kind::Packs { length, split } => {
+            SampleKind::Packs { length, split } => {
                 let pack = match split {
                     true => Pack::split(["x"], *length),
                     false => Pack::best_fit(["x"], *length).truncate(true),
@@ -68,12 +68,12 @@ impl SampledCase {
                 let groups = lengths.into_iter().flat_map(|lengths| pack.of_sequence(vec![lengths]));
                 SampleIndex::of_kind(Arc::new(Packs(groups.collect())), sets)
             }
-            Kind::Buckets { rows } => {
+            SampleKind::Buckets { rows } => {
                 let bucket = Bucket::rows("x", *rows);
                 let groups = lengths.iter().map(|lengths| bucket.of_group(lengths)).collect();
                 SampleIndex::of_kind(Arc::new(Buckets(groups)), sets)
             }
-            Kind::Weighted(sample) => {
+            SampleKind::Weighted(sample) => {
                 let values = match sample.has_classes() {
                     true => ColumnValues {
                         classes: (0..3).map(Class::from).collect(),
@@ -158,21 +158,21 @@ impl SampledCase {
     }
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn kinds() -> impl Strategy<Value = SampleKind> {
     let weighted = (any::<bool>(), any::<bool>(), prop::option::of(1u64..60), 0.1f64..9.0);
     prop_oneof![
-        Just(Kind::Rows),
+        Just(SampleKind::Rows),
         (1u32..6, 0u32..5)
-            .prop_map(|(length, overlap)| Kind::Windows { length, overlap: overlap.min(length - 1) }),
-        (1u32..30, any::<bool>()).prop_map(|(length, split)| Kind::Packs { length, split }),
-        (1u32..7).prop_map(|rows| Kind::Buckets { rows }),
+            .prop_map(|(length, overlap)| SampleKind::Windows { length, overlap: overlap.min(length - 1) }),
+        (1u32..30, any::<bool>()).prop_map(|(length, split)| SampleKind::Packs { length, split }),
+        (1u32..7).prop_map(|rows| SampleKind::Buckets { rows }),
         weighted.prop_map(|(classes, replacement, rows, weight)| {
             let sample = match classes {
                 true => Sample::classes("x", [(0, weight)]).others(1.0),
                 false => Sample::weights("x"),
             };
             let sample = sample.replacement(replacement);
-            Kind::Weighted(rows.map_or(sample.clone(), |rows| sample.rows(rows)))
+            SampleKind::Weighted(rows.map_or(sample.clone(), |rows| sample.rows(rows)))
         }),
     ]
 }

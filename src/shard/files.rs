@@ -72,7 +72,7 @@ impl SavedFiles {
             counted(here.rows, "row")
         );
         let Some(apart) = self.apart(here) else { return words };
-        let Found { added, rest } = Found::of(apart, files);
+        let DifferingFiles { added, rest } = DifferingFiles::of(apart, files);
         let removed = (self.files + added.len() as u64).saturating_sub(here.files);
         let is_there =
             |at: &usize| !added.contains(at) && files[*at].buckets().iter().all(|at| rest[*at] != 0);
@@ -103,21 +103,21 @@ impl SavedFiles {
 }
 
 /// The files that explain the differences.
-struct Found {
+struct DifferingFiles {
     /// The numbers of the files that were added.
     added: BTreeSet<usize>,
     /// The part of the sums that these files do not account for.
     rest: Vec<u32>,
 }
 
-impl Found {
+impl DifferingFiles {
     fn of(mut rest: Vec<u32>, files: &[CountedFile<'_>]) -> Self {
         let mut added = BTreeSet::new();
         loop {
             let is_alone =
                 |file: &CountedFile<'_>| file.buckets().iter().any(|at| rest[*at] == file.digest());
             let next = (0..files.len()).find(|at| !added.contains(at) && is_alone(&files[*at]));
-            let Some(next) = next else { return Found { added, rest } };
+            let Some(next) = next else { return DifferingFiles { added, rest } };
             added.insert(next);
             files[next].buckets().into_iter().for_each(|at| rest[at] ^= files[next].digest());
         }

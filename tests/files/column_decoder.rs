@@ -250,9 +250,9 @@ fn cells_are_kept_in_a_cache_as_they_are_stored() {
 
 /// A decoder whose shape and type are not those of a tensor.
 #[derive(Debug)]
-struct Unfit(Vec<usize>, DataType);
+struct UnfitDecoder(Vec<usize>, DataType);
 
-impl Decoder for Unfit {
+impl Decoder for UnfitDecoder {
     fn shape(&self) -> Vec<usize> {
         self.0.clone()
     }
@@ -269,7 +269,7 @@ impl Decoder for Unfit {
 #[test]
 fn what_can_never_work_is_refused_before_anything_is_read() {
     let dir = TempDir::new().unwrap();
-    let unfit = |shape: &[usize], data_type| Arc::new(Unfit(shape.to_vec(), data_type));
+    let unfit = |shape: &[usize], data_type| Arc::new(UnfitDecoder(shape.to_vec(), data_type));
     let build = |column: &str, decoder| loader(&dir).decode_with(column, decoder);
     let runs = || build("runs", Arc::new(RunLength));
     for (builder, words) in [

@@ -36,7 +36,7 @@ const PLENTY: u64 = 1 << 30;
 
 /// A stored value as the oracle sees it.
 #[derive(Clone, Debug, PartialEq)]
-enum Cell {
+enum OracleCell {
     Null,
     Bool(bool),
     Int(i64),
@@ -45,18 +45,18 @@ enum Cell {
 }
 
 /// Whether a term holds, by its definition alone.
-fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
+fn holds(cell: &OracleCell, op: Op, value: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
-    if *cell == Cell::Null {
+    if *cell == OracleCell::Null {
         return false;
     }
     let order = |value: &Value| match (cell, value) {
-        (Cell::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
-        (Cell::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Cell::Int(a), Value::Float(b)) => exactly(*a, *b),
-        (Cell::Float(a), Value::Int(b)) => exactly(*b, *a).map(std::cmp::Ordering::reverse),
-        (Cell::Float(a), Value::Float(b)) => a.partial_cmp(b),
-        (Cell::Text(a), Value::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (OracleCell::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (OracleCell::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (OracleCell::Int(a), Value::Float(b)) => exactly(*a, *b),
+        (OracleCell::Float(a), Value::Int(b)) => exactly(*b, *a).map(std::cmp::Ordering::reverse),
+        (OracleCell::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        (OracleCell::Text(a), Value::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         other => panic!("{other:?}"),
     };
     let values = match value {
@@ -83,9 +83,9 @@ fn exactly(whole: i64, float: f64) -> Option<std::cmp::Ordering> {
 }
 
 /// Every row group that can be filled with values of `alphabet`.
-fn groups(alphabet: &[Cell]) -> Vec<Vec<Cell>> {
+fn groups(alphabet: &[OracleCell]) -> Vec<Vec<OracleCell>> {
     (0..ROWS).fold(vec![Vec::new()], |groups, _| {
-        let longer = |group: &Vec<Cell>| {
+        let longer = |group: &Vec<OracleCell>| {
             let group = group.clone();
             alphabet.iter().map(move |cell| [&group[..], std::slice::from_ref(cell)].concat())
         };
@@ -169,10 +169,22 @@ fn each_alone(terms: &[Term]) -> Vec<Filter> {
 
 #[test]
 fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
-    let ints = [Cell::Null, Cell::Int(0), Cell::Int(1), Cell::Int(3)];
-    let floats = [Cell::Null, Cell::Float(f64::NAN), Cell::Float(-0.0), Cell::Float(0.0), Cell::Float(1.5)];
-    let texts = [Cell::Null, Cell::Text(""), Cell::Text("a"), Cell::Text("abc"), Cell::Text("é")];
-    let bools = [Cell::Null, Cell::Bool(false), Cell::Bool(true)];
+    let ints = [OracleCell::Null, OracleCell::Int(0), OracleCell::Int(1), OracleCell::Int(3)];
+    let floats = [
+        OracleCell::Null,
+        OracleCell::Float(f64::NAN),
+        OracleCell::Float(-0.0),
+        OracleCell::Float(0.0),
+        OracleCell::Float(1.5),
+    ];
+    let texts = [
+        OracleCell::Null,
+        OracleCell::Text(""),
+        OracleCell::Text("a"),
+        OracleCell::Text("abc"),
+        OracleCell::Text("é"),
+    ];
+    let bools = [OracleCell::Null, OracleCell::Bool(false), OracleCell::Bool(true)];
     let numbers: Vec<Value> = vec![
         (-1i64).into(),
         0i64.into(),
@@ -190,12 +202,14 @@ fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
     {
         let cells = groups(alphabet).concat();
         let arrays: Vec<ArrayRef> = match &alphabet[1] {
-            Cell::Int(_) => {
-                let of = |cell: &Cell| if let Cell::Int(value) = cell { Some(*value) } else { None };
+            OracleCell::Int(_) => {
+                let of =
+                    |cell: &OracleCell| if let OracleCell::Int(value) = cell { Some(*value) } else { None };
                 vec![Arc::new(Int64Array::from_iter(cells.iter().map(of)))]
             }
-            Cell::Float(_) => {
-                let of = |cell: &Cell| if let Cell::Float(value) = cell { Some(*value) } else { None };
+            OracleCell::Float(_) => {
+                let of =
+                    |cell: &OracleCell| if let OracleCell::Float(value) = cell { Some(*value) } else { None };
                 vec![
                     Arc::new(Float64Array::from_iter(cells.iter().map(of))),
                     Arc::new(Float32Array::from_iter(
@@ -203,15 +217,17 @@ fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
                     )),
                 ]
             }
-            Cell::Text(_) => {
-                let of = |cell: &Cell| if let Cell::Text(value) = cell { Some(*value) } else { None };
+            OracleCell::Text(_) => {
+                let of =
+                    |cell: &OracleCell| if let OracleCell::Text(value) = cell { Some(*value) } else { None };
                 vec![Arc::new(StringArray::from_iter(cells.iter().map(of)))]
             }
-            Cell::Bool(_) => {
-                let of = |cell: &Cell| if let Cell::Bool(value) = cell { Some(*value) } else { None };
+            OracleCell::Bool(_) => {
+                let of =
+                    |cell: &OracleCell| if let OracleCell::Bool(value) = cell { Some(*value) } else { None };
                 vec![Arc::new(BooleanArray::from_iter(cells.iter().map(of)))]
             }
-            Cell::Null => unreachable!(),
+            OracleCell::Null => unreachable!(),
         };
         for array in arrays {
             let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
@@ -227,17 +243,17 @@ fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
 /// Combines two terms over two columns in every way: both hold, or either holds.
 #[test]
 fn lists_of_terms_are_combined_as_their_rows_are() {
-    let ints = groups(&[Cell::Null, Cell::Int(0), Cell::Int(2)]).concat();
-    let floats: Vec<Cell> = ints
+    let ints = groups(&[OracleCell::Null, OracleCell::Int(0), OracleCell::Int(2)]).concat();
+    let floats: Vec<OracleCell> = ints
         .iter()
         .enumerate()
         .map(|(row, _)| match row % 5 {
-            0 => Cell::Float(f64::NAN),
-            at => Cell::Float(at as f64),
+            0 => OracleCell::Float(f64::NAN),
+            at => OracleCell::Float(at as f64),
         })
         .collect();
-    let a = ints.iter().map(|cell| if let Cell::Int(value) = cell { Some(*value) } else { None });
-    let b = floats.iter().map(|cell| if let Cell::Float(value) = cell { *value } else { 0.0 });
+    let a = ints.iter().map(|cell| if let OracleCell::Int(value) = cell { Some(*value) } else { None });
+    let b = floats.iter().map(|cell| if let OracleCell::Float(value) = cell { *value } else { 0.0 });
     let batch = RecordBatch::try_from_iter_with_nullable([
         ("a", Arc::new(Int64Array::from_iter(a)) as ArrayRef, true),
         ("b", Arc::new(Float64Array::from_iter_values(b)) as ArrayRef, false),

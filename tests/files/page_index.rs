@@ -30,16 +30,20 @@ const CELL: usize = 300;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct FileForm {
     version: WriterVersion,
     compression: Compression,
     dictionary: bool,
 }
 
-const FORMS: [Form; 3] = [
-    Form { version: WriterVersion::PARQUET_1_0, compression: Compression::SNAPPY, dictionary: true },
-    Form { version: WriterVersion::PARQUET_2_0, compression: Compression::LZ4_RAW, dictionary: false },
-    Form { version: WriterVersion::PARQUET_1_0, compression: Compression::UNCOMPRESSED, dictionary: false },
+const FORMS: [FileForm; 3] = [
+    FileForm { version: WriterVersion::PARQUET_1_0, compression: Compression::SNAPPY, dictionary: true },
+    FileForm { version: WriterVersion::PARQUET_2_0, compression: Compression::LZ4_RAW, dictionary: false },
+    FileForm {
+        version: WriterVersion::PARQUET_1_0,
+        compression: Compression::UNCOMPRESSED,
+        dictionary: false,
+    },
 ];
 
 /// Bytes that do not compress.
@@ -93,7 +97,7 @@ fn table() -> RecordBatch {
     .unwrap()
 }
 
-fn write(path: &Path, form: Form, has_index: bool) {
+fn write(path: &Path, form: FileForm, has_index: bool) {
     let statistics = if has_index { EnabledStatistics::Page } else { EnabledStatistics::Chunk };
     let properties = WriterProperties::builder()
         .set_writer_version(form.version)
@@ -117,13 +121,13 @@ fn write(path: &Path, form: Form, has_index: bool) {
 }
 
 /// The rows that an epoch delivers, and how many bytes they needed after the data set was opened.
-struct Delivered {
+struct EpochDelivery {
     ids: Vec<i64>,
     batches: RecordBatch,
     bytes: u64,
 }
 
-fn deliver(path: &Path, filter: &Expr, columns: &[&str]) -> Delivered {
+fn deliver(path: &Path, filter: &Expr, columns: &[&str]) -> EpochDelivery {
     let dataset = Dataset::open(path).unwrap();
     let before = dataset.traffic().bytes_needed;
     let loader = dataset.loader().columns(columns.iter().copied()).filter(filter.clone()).batch_size(1_000);
@@ -136,7 +140,7 @@ fn deliver(path: &Path, filter: &Expr, columns: &[&str]) -> Delivered {
     let schema = batches.first().map_or_else(|| table().schema(), |batch| batch.schema());
     let batches = forebay::arrow::compute::concat_batches(&schema, &batches).unwrap();
     let ids = batches["id"].as_primitive::<Int64Type>().values().to_vec();
-    Delivered { ids, batches, bytes }
+    EpochDelivery { ids, batches, bytes }
 }
 
 /// Whether a row is selected.

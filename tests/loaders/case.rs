@@ -6,7 +6,7 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
-use crate::table::{COLUMNS, Layout, Nulls, Table};
+use crate::table::{COLUMNS, Layout, NullPattern, TableOnDisk};
 
 /// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
@@ -84,7 +84,7 @@ impl Case {
         let apart = &mut Chance::new(seed ^ OF_DELTA);
         if apart.one_in(4) {
             layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));
-            columns.retain(|column| Table::is_of_delta(column));
+            columns.retain(|column| TableOnDisk::is_of_delta(column));
         }
         let views = apart.one_in(3);
         Case {
@@ -168,7 +168,7 @@ impl Case {
         without(&|case| case.filter.clear());
         without(&|case| case.layout.bad = None);
         without(&|case| case.layout.deleted = None);
-        without(&|case| case.layout.nulls = Nulls::None);
+        without(&|case| case.layout.nulls = NullPattern::None);
         without(&|case| case.layout.empty_groups = 0);
         without(&|case| case.memory = AMPLE);
         without(&|case| case.visits.truncate(case.visits.len().div_ceil(2)));
@@ -184,8 +184,13 @@ impl Case {
 fn layout(chance: &mut Chance) -> Layout {
     let files = chance.between(1, 3) as usize;
     let bad = chance.one_in(4).then(|| chance.between(3, 40));
-    let nulls =
-        chance.pick(&[Nulls::None, Nulls::OneIn(4), Nulls::OneIn(4), Nulls::OneIn(2), Nulls::Stretches]);
+    let nulls = chance.pick(&[
+        NullPattern::None,
+        NullPattern::OneIn(4),
+        NullPattern::OneIn(4),
+        NullPattern::OneIn(2),
+        NullPattern::Stretches,
+    ]);
     let group = {
         let (kind, even) = (chance.below(5), chance.between(1, 60) as u32);
         move |chance: &mut Chance| match kind {
@@ -217,7 +222,7 @@ fn layout(chance: &mut Chance) -> Layout {
         second_version: chance.one_in(3),
         page_rows: chance.pick(&[1, 7, 20_000, 20_000]),
         // If bad rows are skipped, only images are bad.
-        nulls: if bad.is_some() { Nulls::None } else { nulls },
+        nulls: if bad.is_some() { NullPattern::None } else { nulls },
         blob: chance.pick(&[10, 40, 40, 3_000, 20_000]),
         bad,
         deleted: None,

@@ -2,9 +2,9 @@
 
 use forebay::{Loader, OnBadRow, Shard, Shuffle};
 
-use crate::table::{Layout, Table};
+use crate::table::{Layout, TableOnDisk};
 
-fn rank(table: &Table, rank: u32, world: u32, batch: u64, drop_last: bool) -> Loader {
+fn rank(table: &TableOnDisk, rank: u32, world: u32, batch: u64, drop_last: bool) -> Loader {
     let shard = Shard::new(rank, world).unwrap();
     let loader = table.open().loader().columns(["id"]).shard(shard).shuffle(Shuffle::stored().lanes(1));
     loader.batch_size(batch).drop_last(drop_last).threads(1).build().unwrap()
@@ -12,7 +12,7 @@ fn rank(table: &Table, rank: u32, world: u32, batch: u64, drop_last: bool) -> Lo
 
 #[test]
 fn rows_that_are_repeated_for_equal_steps_are_counted() {
-    let table = Table::write(Layout::even(1, 1, 13));
+    let table = TableOnDisk::write(Layout::even(1, 1, 13));
     // Thirteen rows for 4 ranks with 1 row each are three full steps, and a last step with 1 row for 4 ranks.
     let mut repeated = 0;
     for number in 0..4 {
@@ -33,7 +33,7 @@ fn rows_that_are_repeated_for_equal_steps_are_counted() {
 
 #[test]
 fn rows_that_fill_no_step_are_in_the_plan() {
-    let table = Table::write(Layout::even(1, 1, 13));
+    let table = TableOnDisk::write(Layout::even(1, 1, 13));
     for number in 0..2 {
         let loader = rank(&table, number, 2, 5, true);
         let plan = loader.plan(0).unwrap();
@@ -47,7 +47,7 @@ fn rows_that_fill_no_step_are_in_the_plan() {
 /// next epoch.
 #[test]
 fn rows_that_may_be_skipped_are_counted_through_an_epoch_and_anew_in_the_next() {
-    let table = Table::write(Layout { bad: Some(9), ..Layout::even(1, 4, 25) });
+    let table = TableOnDisk::write(Layout { bad: Some(9), ..Layout::even(1, 4, 25) });
     let bad: Vec<u64> = (0..100).filter(|id| table.is_bad(*id)).collect();
     let build = |at_most| {
         let loader = table.open().loader().columns(["id", "image"]).batch_size(10).threads(2);

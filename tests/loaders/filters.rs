@@ -4,7 +4,7 @@ use forebay::Filter;
 use forebay::filter::{Op, Term, Value};
 
 use crate::chance::Chance;
-use crate::table::Table;
+use crate::table::TableOnDisk;
 
 /// A comparison of a column with one or several numbers or texts.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Compare {
     }
 
     /// A null is in no comparison; NaN only in `!=` and `not in`.
-    fn holds(&self, table: &Table, id: u64) -> bool {
+    fn holds(&self, table: &TableOnDisk, id: u64) -> bool {
         let value = match self.column {
             "id" => Some(With::Number(id as f64)),
             "small" => table.small(id).map(|value| With::Number(f64::from(value))),
@@ -81,7 +81,7 @@ pub(crate) fn filter(any_of: &[Vec<Compare>]) -> Option<Filter> {
 }
 
 /// The rows that the filter selects.
-pub(crate) fn selected(any_of: &[Vec<Compare>], table: &Table) -> Vec<u64> {
+pub(crate) fn selected(any_of: &[Vec<Compare>], table: &TableOnDisk) -> Vec<u64> {
     let is_selected = |id: &u64| {
         any_of.is_empty() || any_of.iter().any(|all| all.iter().all(|compare| compare.holds(table, *id)))
     };

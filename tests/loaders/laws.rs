@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use crate::case::{AMPLE, Case, Mixing};
 use crate::filters::selected;
-use crate::run::{How, Step, build, cache, take, whole};
-use crate::table::Table;
+use crate::run::{How, RunStep, build, cache, take, whole};
+use crate::table::TableOnDisk;
 
 /// From this many rows on, two orders are never equal by chance.
 const MIN_ROWS_OF_DISTINCT_ORDERS: usize = 24;
@@ -23,16 +23,16 @@ pub(crate) enum Outcome {
 /// A case that is being checked.
 struct Trial<'a> {
     case: &'a Case,
-    table: Table,
+    table: TableOnDisk,
     /// The rows that the filter selects, in the stored order.
     selected: Vec<u64>,
     /// The rows that each rank got in each epoch: the reference, once the laws hold for them.
-    epochs: BTreeMap<u64, Vec<Vec<Step>>>,
+    epochs: BTreeMap<u64, Vec<Vec<RunStep>>>,
 }
 
 /// Checks a case against all laws.
 pub(crate) fn check(case: &Case) -> Outcome {
-    let table = Table::write(case.layout.clone());
+    let table = TableOnDisk::write(case.layout.clone());
     let selected = selected(&case.filter, &table);
     let mut trial = Trial { case, table, selected, epochs: BTreeMap::new() };
     let folder = TempDir::new().unwrap();
@@ -111,7 +111,7 @@ impl Trial<'_> {
                 let steps = whole(case, &self.table, loader, epoch);
                 let after = loader.stats();
                 let plan = loader.plan(epoch).unwrap();
-                let rows: u64 = steps.iter().map(Step::len).sum();
+                let rows: u64 = steps.iter().map(RunStep::len).sum();
                 let stand_ins = steps.iter().filter(|step| step.stands_in.is_some()).count() as u64;
                 let repeated = after.padded_rows - before.padded_rows - stand_ins;
                 assert_eq!((plan.steps, plan.rows), (steps.len() as u64, rows), "the plan is what comes");
@@ -200,8 +200,9 @@ impl Trial<'_> {
     }
 
     fn epochs_differ(&self) {
-        let flat =
-            |epoch: &Vec<Vec<Step>>| -> Vec<u64> { epoch.iter().flatten().flat_map(Step::rows).collect() };
+        let flat = |epoch: &Vec<Vec<RunStep>>| -> Vec<u64> {
+            epoch.iter().flatten().flat_map(RunStep::rows).collect()
+        };
         let orders: BTreeSet<Vec<u64>> = self.epochs.values().map(flat).collect();
         if self.case.mixing == Mixing::Stored {
             assert_eq!(orders.len(), 1, "the stored order is the same in all epochs");
@@ -325,7 +326,7 @@ impl Trial<'_> {
         }
         let global = u64::from(world) * batch;
         let mut seen: HashMap<u64, u64> = HashMap::new();
-        let mut count = |step: &Step| step.rows().for_each(|id| *seen.entry(id).or_default() += 1);
+        let mut count = |step: &RunStep| step.rows().for_each(|id| *seen.entry(id).or_default() += 1);
         truth.iter().flat_map(|rank| &rank[..taken]).for_each(&mut count);
         let mut padded = 0;
         for rank in 0..world {
@@ -369,7 +370,7 @@ impl Trial<'_> {
     /// Law 7: with one more bad row than may be skipped, or with none allowed, the epoch ends with that row's
     /// place.
     fn bad_rows(&self) {
-        let skips = |rank: &Vec<Step>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
+        let skips = |rank: &Vec<RunStep>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
         let Some(rank) = self.epochs[&0].iter().position(|rank| skips(rank) > 0) else { return };
         let truth = &self.epochs[&0][rank];
         let most = skips(truth);

@@ -11,7 +11,7 @@ use forebay::plan::{EpochOrder, OrderSpec, Split, Walk};
 use forebay::{Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::table::{Layout, Table};
+use crate::table::{Layout, TableOnDisk};
 
 const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/loaders/pinned.txt");
 
@@ -43,12 +43,12 @@ fn pinned(heading: &str, hashes: &[(String, u64)]) {
 }
 
 /// A table of 3,000 rows in row groups of three sizes.
-fn table() -> Table {
+fn table() -> TableOnDisk {
     let files = vec![vec![100; 10], vec![37; 20], vec![126; 10]];
-    Table::write(Layout { files, blob: 0, ..Layout::even(0, 0, 0) })
+    TableOnDisk::write(Layout { files, blob: 0, ..Layout::even(0, 0, 0) })
 }
 
-fn loader(table: &Table, shuffle: Shuffle) -> LoaderBuilder {
+fn loader(table: &TableOnDisk, shuffle: Shuffle) -> LoaderBuilder {
     table.open().loader().columns(["id"]).shuffle(shuffle).batch_size(32).threads(2)
 }
 
@@ -65,7 +65,7 @@ fn hash(loader: &Loader, epoch: u64) -> u64 {
 }
 
 /// An order in several epochs, through a filter, on two ranks, and from a position in the middle.
-fn orders(table: &Table, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
+fn orders(table: &TableOnDisk, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
     let mut hashes = Vec::new();
     let mut note = |what: &str, hash: u64| hashes.push((format!("{name}, {what}"), hash));
     for lanes in [1, 2, 3] {
@@ -99,7 +99,7 @@ fn orders(table: &Table, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
 /// The hash that python/tests/test_rows.py has for the same order, on any number of threads.
 #[test]
 fn the_order_is_that_of_python() {
-    let table = Table::write(Layout { files: vec![vec![100; 30]], blob: 0, ..Layout::even(0, 0, 0) });
+    let table = TableOnDisk::write(Layout { files: vec![vec![100; 30]], blob: 0, ..Layout::even(0, 0, 0) });
     for threads in [1, 2, 8] {
         let shuffle = Shuffle::seeded(17).window_rows(500).lanes(3);
         let loader = loader(&table, shuffle).threads(threads).build().unwrap();
@@ -175,7 +175,7 @@ fn plans_never_change() {
 #[test]
 fn random_pixels_never_change() {
     // The table has some rows of each image format, which the default window mixes.
-    let table = Table::write(Layout { blob: 0, ..Layout::even(2, 3, 20) });
+    let table = TableOnDisk::write(Layout { blob: 0, ..Layout::even(2, 3, 20) });
     let crop = || Image::random_resized_crop(16);
     let mut hashes = Vec::new();
     for (name, image) in [

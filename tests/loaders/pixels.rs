@@ -6,10 +6,10 @@ use forebay::arrow::array::AsArray;
 use forebay::arrow::datatypes::Int64Type;
 use forebay::{Image, Shuffle};
 
-use crate::table::{Layout, Table};
+use crate::table::{Layout, TableOnDisk};
 
 /// Each row's pixels in an epoch.
-fn pixels(table: &Table, shuffle: Shuffle, batch: u64, epoch: u64) -> BTreeMap<i64, Vec<u8>> {
+fn pixels(table: &TableOnDisk, shuffle: Shuffle, batch: u64, epoch: u64) -> BTreeMap<i64, Vec<u8>> {
     let image = Image::random_resized_crop(12).flip();
     let slot = image.bytes_per_image();
     let loader = table.open().loader().columns(["image", "id"]).decode("image", image).shuffle(shuffle);
@@ -28,8 +28,8 @@ fn pixels(table: &Table, shuffle: Shuffle, batch: u64, epoch: u64) -> BTreeMap<i
 /// pixels.
 #[test]
 fn pixels_are_those_of_the_row_wherever_it_lies() {
-    let one = Table::write(Layout { blob: 0, ..Layout::even(1, 1, 60) });
-    let many = Table::write(Layout { blob: 0, ..Layout::even(3, 4, 5) });
+    let one = TableOnDisk::write(Layout { blob: 0, ..Layout::even(1, 1, 60) });
+    let many = TableOnDisk::write(Layout { blob: 0, ..Layout::even(3, 4, 5) });
     let truth = pixels(&one, Shuffle::seeded(9), 60, 1);
     assert_eq!(truth.len(), 60);
     for shuffle in [Shuffle::seeded(9), Shuffle::seeded(9).window_rows(10).lanes(7), Shuffle::exact(9)] {
@@ -40,7 +40,7 @@ fn pixels_are_those_of_the_row_wherever_it_lies() {
 
 #[test]
 fn pixels_are_new_in_each_epoch_and_for_each_seed() {
-    let table = Table::write(Layout { blob: 0, ..Layout::even(2, 3, 10) });
+    let table = TableOnDisk::write(Layout { blob: 0, ..Layout::even(2, 3, 10) });
     let of = |seed, epoch| pixels(&table, Shuffle::seeded(seed), 16, epoch);
     let truth = of(1, 0);
     for other in [of(1, 1), of(1, 2), of(2, 0)] {
@@ -52,7 +52,7 @@ fn pixels_are_new_in_each_epoch_and_for_each_seed() {
 /// Half of the rows are flipped: not all alike, and not the same half in the next epoch.
 #[test]
 fn rows_are_flipped_each_for_itself() {
-    let table = Table::write(Layout { blob: 0, ..Layout::even(2, 2, 50) });
+    let table = TableOnDisk::write(Layout { blob: 0, ..Layout::even(2, 2, 50) });
     let flips = |epoch| -> Vec<bool> {
         let build = |image: Image| {
             let loader = table.open().loader().columns(["image"]).decode("image", image);

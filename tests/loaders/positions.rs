@@ -5,12 +5,12 @@ use forebay::arrow::datatypes::Int64Type;
 use forebay::filter::{Op, Term};
 use forebay::{ErrorKind, Filter, Loader, LoaderBuilder, Position, Shard, Shuffle};
 
-use crate::table::{Layout, Table};
+use crate::table::{Layout, TableOnDisk};
 
 /// Changes a position.
 type Damage = &'static dyn Fn(&mut Position);
 
-fn builder(table: &Table, shuffle: Shuffle) -> LoaderBuilder {
+fn builder(table: &TableOnDisk, shuffle: Shuffle) -> LoaderBuilder {
     table.open().loader().columns(["id"]).shuffle(shuffle).batch_size(10).threads(1)
 }
 
@@ -25,7 +25,7 @@ fn windowed() -> Shuffle {
 
 #[test]
 fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
-    let table = Table::write(Layout::even(2, 10, 20));
+    let table = TableOnDisk::write(Layout::even(2, 10, 20));
     let saved: Vec<Loader> = (0..4)
         .map(|rank| builder(&table, windowed()).shard(Shard::new(rank, 4).unwrap()).build().unwrap())
         .collect();
@@ -56,7 +56,7 @@ fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
 
 #[test]
 fn lanes_and_a_window_that_were_said_are_not_replaced_by_those_of_a_position() {
-    let table = Table::write(Layout::even(1, 10, 20));
+    let table = TableOnDisk::write(Layout::even(1, 10, 20));
     let state = builder(&table, windowed().lanes(2)).build().unwrap().position();
     for (other, what) in [(windowed().lanes(3), "lanes 2"), (windowed().window_rows(20).lanes(2), "window")] {
         let loader = builder(&table, other).build().unwrap();
@@ -70,7 +70,7 @@ fn lanes_and_a_window_that_were_said_are_not_replaced_by_those_of_a_position() {
 
 #[test]
 fn a_position_of_another_order_or_with_numbers_that_cannot_be_is_refused() {
-    let table = Table::write(Layout::even(1, 10, 20));
+    let table = TableOnDisk::write(Layout::even(1, 10, 20));
     let filtered = |bound: i64| Filter::all_of([Term::new("id", Op::Less, bound)]);
     let loader = builder(&table, windowed()).filter(filtered(150)).build().unwrap();
     let state = loader.position();
@@ -103,7 +103,7 @@ fn a_position_of_another_order_or_with_numbers_that_cannot_be_is_refused() {
 
 #[test]
 fn a_position_that_leaves_no_step_goes_to_the_next_epoch() {
-    let table = Table::write(Layout::even(1, 5, 20));
+    let table = TableOnDisk::write(Layout::even(1, 5, 20));
     let dropping = |batch| builder(&table, windowed()).batch_size(batch).drop_last(true).build().unwrap();
     let small = dropping(30);
     // The positions are after the last of 3 steps of 30 rows, and after 2 of them, where 40 rows are left for
@@ -127,7 +127,7 @@ fn a_position_that_leaves_no_step_goes_to_the_next_epoch() {
 
 #[test]
 fn epochs_are_numbered_on_from_the_last_one() {
-    let table = Table::write(Layout::even(1, 5, 20));
+    let table = TableOnDisk::write(Layout::even(1, 5, 20));
     let loader = builder(&table, windowed()).build().unwrap();
     assert_eq!(loader.next_epoch().number(), 0);
     assert_eq!(loader.next_epoch().number(), 1, "one that was left counts");

@@ -12,7 +12,7 @@ use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, 
 use forebay_image::{PixelType, RowKey, decode_into};
 
 use crate::case::Case;
-use crate::table::Table;
+use crate::table::TableOnDisk;
 
 /// The value that replaces nulls, if that is requested.
 const FILL: i32 = -7;
@@ -50,7 +50,7 @@ pub(crate) fn cache(case: &Case, folder: &Path) -> Option<DiskCache> {
     case.cache.map(|(max_bytes, _)| DiskCache::open(folder, max_bytes).unwrap())
 }
 
-pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCache>) -> Result<Loader> {
+pub(crate) fn build(case: &Case, table: &TableOnDisk, how: &How, cache: Option<DiskCache>) -> Result<Loader> {
     let mut builder: LoaderBuilder = table
         .open()
         .loader()
@@ -85,14 +85,14 @@ pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCac
 
 /// A batch: the rows that it has, and the rows that were left out of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct RunStep {
     pub(crate) ids: Vec<u64>,
     pub(crate) skipped: Vec<u64>,
     /// The row that stands in if all rows are bad, which comes once more than the others.
     pub(crate) stands_in: Option<u64>,
 }
 
-impl Step {
+impl RunStep {
     pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
         self.ids.iter().chain(&self.skipped).copied()
     }
@@ -103,7 +103,13 @@ impl Step {
 }
 
 /// Takes at most `most` steps of an epoch, and compares their values.
-pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoch, most: usize) -> Vec<Step> {
+pub(crate) fn take(
+    case: &Case,
+    table: &TableOnDisk,
+    loader: &Loader,
+    epoch: &mut Epoch,
+    most: usize,
+) -> Vec<RunStep> {
     let mut steps = Vec::new();
     while steps.len() < most {
         let (number, owed, before) = (epoch.number(), epoch.remaining(), epoch.skipped().len());
@@ -121,20 +127,20 @@ pub(crate) fn take(case: &Case, table: &Table, loader: &Loader, epoch: &mut Epoc
         // A row that another rank has too is the only one in its batch.
         let is_alone = ids.len() == 1 && !skipped.is_empty() && loader.stats().padded_rows > padded;
         let stands_in = is_alone.then(|| ids.remove(0));
-        steps.push(Step { ids, skipped, stands_in });
+        steps.push(RunStep { ids, skipped, stands_in });
     }
     steps
 }
 
 /// Reads a whole epoch.
-pub(crate) fn whole(case: &Case, table: &Table, loader: &Loader, epoch: u64) -> Vec<Step> {
+pub(crate) fn whole(case: &Case, table: &TableOnDisk, loader: &Loader, epoch: u64) -> Vec<RunStep> {
     let steps = take(case, table, loader, &mut loader.epoch(epoch), usize::MAX);
     assert_eq!(steps.len() as u64, loader.len(), "len() is exact");
     steps
 }
 
 /// The ids of a batch, after all of its columns were compared.
-fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u64> {
+fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) -> Vec<u64> {
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let views = case.views();
@@ -187,7 +193,7 @@ fn key_of(case: &Case, epoch: u64, id: u64) -> RowKey {
 /// Compares each image with what its own key makes of its row.
 fn pixels(
     case: &Case,
-    table: &Table,
+    table: &TableOnDisk,
     epoch: u64,
     each: impl Iterator<Item = (u64, RowKey)>,
     column: &Arc<dyn Array>,

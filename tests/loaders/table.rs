@@ -49,7 +49,7 @@ const STRETCH: u64 = 30;
 
 /// Which values are null.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Nulls {
+pub(crate) enum NullPattern {
     None,
     /// One value in this many, scattered.
     OneIn(u64),
@@ -69,7 +69,7 @@ pub(crate) struct Layout {
     pub(crate) statistics: bool,
     pub(crate) second_version: bool,
     pub(crate) page_rows: usize,
-    pub(crate) nulls: Nulls,
+    pub(crate) nulls: NullPattern,
     /// The length of the longest blob, in bytes.
     pub(crate) blob: u64,
     /// One image in this many is broken or null.
@@ -89,7 +89,7 @@ impl Layout {
             statistics: true,
             second_version: false,
             page_rows: 20_000,
-            nulls: Nulls::OneIn(4),
+            nulls: NullPattern::OneIn(4),
             blob: 40,
             bad: None,
             deleted: None,
@@ -102,14 +102,14 @@ impl Layout {
 }
 
 /// A data set on disk.
-pub(crate) struct Table {
+pub(crate) struct TableOnDisk {
     dir: TempDir,
     pub(crate) layout: Layout,
 }
 
-impl Table {
-    pub(crate) fn write(layout: Layout) -> Table {
-        let table = Table { dir: TempDir::new().unwrap(), layout };
+impl TableOnDisk {
+    pub(crate) fn write(layout: Layout) -> TableOnDisk {
+        let table = TableOnDisk { dir: TempDir::new().unwrap(), layout };
         let mut first = 0;
         for (number, groups) in table.layout.files.iter().enumerate() {
             table.write_file(&table.dir.path().join(format!("part-{number:03}.parquet")), groups, &mut first);
@@ -211,9 +211,9 @@ impl Table {
 
     fn is_null(&self, column: u64, id: u64) -> bool {
         match self.layout.nulls {
-            Nulls::None => false,
-            Nulls::OneIn(n) => draw(column, id).is_multiple_of(n),
-            Nulls::Stretches => draw(column, id / STRETCH).is_multiple_of(3),
+            NullPattern::None => false,
+            NullPattern::OneIn(n) => draw(column, id).is_multiple_of(n),
+            NullPattern::Stretches => draw(column, id / STRETCH).is_multiple_of(3),
         }
     }
 
@@ -253,7 +253,7 @@ impl Table {
     fn list(&self, id: u64) -> Option<Vec<Option<i32>>> {
         self.some(12, id, |draw| {
             let length = if draw.is_multiple_of(3) { 0 } else { draw % 7 };
-            let hole = if self.layout.nulls == Nulls::None { length } else { 2 };
+            let hole = if self.layout.nulls == NullPattern::None { length } else { 2 };
             (0..length).map(|at| (at != hole).then_some((draw >> 9) as i32 % 1_000 + at as i32)).collect()
         })
     }
@@ -348,9 +348,9 @@ fn draw(column: u64, id: u64) -> u64 {
 }
 
 fn schema() -> SchemaRef {
-    let none = Table {
+    let none = TableOnDisk {
         dir: TempDir::new().unwrap(),
-        layout: Layout { nulls: Nulls::None, ..Layout::even(0, 0, 0) },
+        layout: Layout { nulls: NullPattern::None, ..Layout::even(0, 0, 0) },
     };
     let field = |name: &&str| Field::new(*name, none.stored(name, &[]).data_type().clone(), *name != "id");
     Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))

@@ -30,7 +30,7 @@ type Sample = Vec<i64>;
 type OfSource = Vec<Sample>;
 
 /// A source of a mix.
-struct Source {
+struct SampledSource {
     dataset: Dataset,
     kind: Samples,
     shuffle: Shuffle,
@@ -41,7 +41,7 @@ struct Source {
     numbers: HashMap<RowId, i64>,
 }
 
-impl Source {
+impl SampledSource {
     fn draw(draw: &mut Draw, folder: &Path, at: u64, (lanes, length): (u32, u32)) -> Self {
         let folder = folder.join(at.to_string());
         std::fs::create_dir_all(&folder).unwrap();
@@ -69,7 +69,7 @@ impl Source {
             numbers.extend(column("row_id").into_iter().map(RowId::new).zip(column("n")));
         }
         let (shuffle, weight) = (shuffle.lanes(lanes), 1.0 + draw.below(9) as f64);
-        Source { dataset, kind, shuffle, weight, name: format!("n{at}"), numbers }
+        SampledSource { dataset, kind, shuffle, weight, name: format!("n{at}"), numbers }
     }
 
     fn builder(&self) -> LoaderBuilder {
@@ -119,13 +119,13 @@ impl Source {
 
 /// The plain model: a source gives its samples one after the other.
 struct Model<'a> {
-    of: &'a Source,
+    of: &'a SampledSource,
     pass: u64,
     next: std::vec::IntoIter<Vec<Sample>>,
 }
 
 impl<'a> Model<'a> {
-    fn new(of: &'a Source) -> Self {
+    fn new(of: &'a SampledSource) -> Self {
         Model { of, pass: 0, next: of.pass(0).into_iter() }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Model<'a> {
 
 /// A mix of such sources.
 struct Topology {
-    sources: Vec<Source>,
+    sources: Vec<SampledSource>,
     spec: LoaderSpec,
     global_batch: u64,
     lanes: u32,
@@ -171,8 +171,8 @@ impl Topology {
     fn draw(draw: &mut Draw, folder: &Path) -> Self {
         let lanes = 1 + draw.below(3) as u32;
         let same = (lanes, 8 + draw.below(25) as u32);
-        let sources: Vec<Source> =
-            (0..1 + draw.below(3)).map(|at| Source::draw(draw, folder, at, same)).collect();
+        let sources: Vec<SampledSource> =
+            (0..1 + draw.below(3)).map(|at| SampledSource::draw(draw, folder, at, same)).collect();
         let mut spec = LoaderSpec::default();
         spec.stop = if draw.below(2) == 0 { Stop::First } else { Stop::Last };
         spec.repeat = draw.below(2) == 0;
@@ -191,7 +191,7 @@ impl Topology {
         rank: u32,
         world: u32,
         skip: Option<(u64, u64)>,
-        change: impl Fn(LoaderBuilder, &Source) -> LoaderBuilder,
+        change: impl Fn(LoaderBuilder, &SampledSource) -> LoaderBuilder,
     ) -> Loader {
         let sources = self.sources.iter().map(|source| (change(source.builder(), source), source.weight));
         let mut spec = self.spec.clone();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use fault_server::{Builder, Exchange, FaultServer, Operation};
+use fault_server::{Builder, FaultServer, LoggedExchange, Operation};
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::{Float32Type, Int64Type};
 use forebay::{Dataset, Epoch, Error, LoaderBuilder, Shuffle};
@@ -105,7 +105,7 @@ pub(crate) fn hash(batch: &RecordBatch) -> u64 {
 
 /// How an epoch went.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct EpochOutcome {
     /// The hash of each batch that was delivered.
     pub(crate) batches: Vec<u64>,
     pub(crate) error: Option<Error>,
@@ -114,7 +114,7 @@ pub(crate) struct Run {
 }
 
 /// Reads an epoch to its end. Calls `each` after each batch, with the number of batches so far.
-pub(crate) fn run_with(epoch: Epoch, mut each: impl FnMut(usize)) -> Run {
+pub(crate) fn run_with(epoch: Epoch, mut each: impl FnMut(usize)) -> EpochOutcome {
     let started = Instant::now();
     let (mut batches, mut error) = (Vec::new(), None);
     for batch in epoch {
@@ -124,14 +124,14 @@ pub(crate) fn run_with(epoch: Epoch, mut each: impl FnMut(usize)) -> Run {
         }
         each(batches.len());
     }
-    Run { batches, error, took: started.elapsed() }
+    EpochOutcome { batches, error, took: started.elapsed() }
 }
 
-pub(crate) fn run(epoch: Epoch) -> Run {
+pub(crate) fn run(epoch: Epoch) -> EpochOutcome {
     run_with(epoch, |_| {})
 }
 
-impl Run {
+impl EpochOutcome {
     /// RIGHT: the same rows, order and bytes as in an undisturbed run, and no error.
     pub(crate) fn is_right(&self, case: &str) {
         assert!(self.error.is_none(), "{case}: {}", self.error.as_ref().unwrap());
@@ -185,8 +185,8 @@ pub(crate) fn settled(server: &FaultServer) {
 
 /// The reads since the log was emptied, each range of an object once. On a busy machine a request may be sent
 /// a second time because the first is late.
-pub(crate) fn reads(server: &FaultServer) -> Vec<Exchange> {
-    let mut reads: Vec<Exchange> = server.log();
+pub(crate) fn reads(server: &FaultServer) -> Vec<LoggedExchange> {
+    let mut reads: Vec<LoggedExchange> = server.log();
     reads.retain(|asked| asked.operation == Operation::Get && asked.status.is_some());
     let mut seen = BTreeSet::new();
     reads.retain(|asked| {

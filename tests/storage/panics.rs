@@ -27,7 +27,7 @@ const WORDS: &str = "the store lost its head";
 
 /// The operation in which a panic happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Where {
+enum PanicPlace {
     List,
     Head,
     Body,
@@ -37,14 +37,14 @@ enum Where {
 #[derive(Debug)]
 struct Panicking {
     inner: InMemory,
-    place: Where,
+    place: PanicPlace,
     operation: u64,
     counted: AtomicU64,
 }
 
 impl Panicking {
     /// A store with the whole bucket.
-    fn new(place: Where, operation: u64) -> Arc<Self> {
+    fn new(place: PanicPlace, operation: u64) -> Arc<Self> {
         let inner = InMemory::new();
         for file in 0..FILES {
             let bytes = fs::read(BUCKET.join(PREFIX).join(name_of(file))).unwrap();
@@ -55,7 +55,7 @@ impl Panicking {
     }
 
     /// Whether the panic is due in this operation.
-    fn strikes(&self, place: Where) -> bool {
+    fn strikes(&self, place: PanicPlace) -> bool {
         self.place == place && self.counted.fetch_add(1, Relaxed) + 1 == self.operation
     }
 }
@@ -69,9 +69,9 @@ impl fmt::Display for Panicking {
 #[async_trait]
 impl ObjectStore for Panicking {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        assert!(!self.strikes(Where::Head), "{WORDS}");
+        assert!(!self.strikes(PanicPlace::Head), "{WORDS}");
         let mut answer = self.inner.get_opts(location, options).await?;
-        if self.strikes(Where::Body) {
+        if self.strikes(PanicPlace::Body) {
             let half = (answer.range.end - answer.range.start) as usize / 2;
             let body =
                 std::mem::replace(&mut answer.payload, GetResultPayload::Stream(stream::empty().boxed()));
@@ -84,12 +84,12 @@ impl ObjectStore for Panicking {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        assert!(!self.strikes(Where::List), "{WORDS}");
+        assert!(!self.strikes(PanicPlace::List), "{WORDS}");
         self.inner.list(prefix)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        assert!(!self.strikes(Where::List), "{WORDS}");
+        assert!(!self.strikes(PanicPlace::List), "{WORDS}");
         self.inner.list_with_delimiter(prefix).await
     }
 
@@ -121,7 +121,7 @@ fn is_the_panic(error: &Error, case: &str) {
 
 #[test]
 fn a_store_that_panics_while_a_data_set_is_opened_is_an_error() {
-    for place in [Where::List, Where::Head, Where::Body] {
+    for place in [PanicPlace::List, PanicPlace::Head, PanicPlace::Body] {
         let error = Dataset::from_store(Panicking::new(place, 1), PREFIX).unwrap_err();
         is_the_panic(&error, &format!("{place:?}"));
     }
@@ -130,11 +130,11 @@ fn a_store_that_panics_while_a_data_set_is_opened_is_an_error() {
 #[test]
 fn a_store_that_panics_in_an_epoch_ends_it_with_an_error_and_not_the_next_one() {
     let footers = {
-        let counted = Panicking::new(Where::Head, u64::MAX);
+        let counted = Panicking::new(PanicPlace::Head, u64::MAX);
         Dataset::from_store(counted.clone(), PREFIX).unwrap();
         counted.counted.load(Relaxed)
     };
-    for place in [Where::Head, Where::Body] {
+    for place in [PanicPlace::Head, PanicPlace::Body] {
         for read in 1..=(FILES * GROUPS) as u64 {
             let case = format!("{place:?}, read {read}");
             let dataset = Dataset::from_store(Panicking::new(place, footers + read), PREFIX).unwrap();

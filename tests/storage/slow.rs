@@ -90,13 +90,13 @@ fn slow_but_alive_is_not_killed() {
 }
 
 /// The cost of one kind of server for a consumer that computes for `step` after each batch.
-struct Cost {
+struct ServerCost {
     waited: Duration,
     bytes: u64,
     hedges: u64,
 }
 
-fn consume(server: &FaultServer, epochs: u64, step: Duration) -> Cost {
+fn consume(server: &FaultServer, epochs: u64, step: Duration) -> ServerCost {
     let loader = shuffled(&open(server, &[]).unwrap()).build().unwrap();
     // Nothing is prefetched for the first epoch, in which the loader measures the store.
     run(loader.epoch(0)).is_right("first epoch");
@@ -114,7 +114,7 @@ fn consume(server: &FaultServer, epochs: u64, step: Duration) -> Cost {
         }
     }
     settled(server);
-    Cost { waited, bytes: server.stats().bytes_sent, hedges: loader.stats().traffic.hedges }
+    ServerCost { waited, bytes: server.stats().bytes_sent, hedges: loader.stats().traffic.hedges }
 }
 
 #[test]

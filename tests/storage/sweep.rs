@@ -45,7 +45,7 @@ fn operations() -> u64 {
 }
 
 /// Opens the data set and reads an epoch.
-fn whole(server: &FaultServer, more: &[(&str, &str)]) -> Result<Run, Error> {
+fn whole(server: &FaultServer, more: &[(&str, &str)]) -> Result<EpochOutcome, Error> {
     Ok(run(shuffled(&open(server, more)?).build()?.epoch(0)))
 }
 

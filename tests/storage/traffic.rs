@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use fault_server::{Exchange, Fault, Latency, Link, Match, Operation};
+use fault_server::{Fault, Latency, Link, LoggedExchange, Match, Operation};
 use forebay::filter::{Op, Term};
 use forebay::{Dataset, Filter, LoaderBuilder, Shard, Shuffle};
 
@@ -146,7 +146,7 @@ fn the_first_batch_shares_the_link_with_little() {
     assert_eq!(rows_that_came, rows());
     let reads = reads(&server);
     // An answer never comes before its request was held, however late the server notes its end.
-    let answered = |read: &Exchange| read.since_start + HELD;
+    let answered = |read: &LoggedExchange| read.since_start + HELD;
     let of_first: Vec<_> = reads
         .iter()
         .filter(|read| {
@@ -154,8 +154,9 @@ fn the_first_batch_shares_the_link_with_little() {
         })
         .collect();
     for read in &of_first {
-        let beside =
-            |other: &&Exchange| other.since_start <= read.since_start && answered(other) > read.since_start;
+        let beside = |other: &&LoggedExchange| {
+            other.since_start <= read.since_start && answered(other) > read.since_start
+        };
         let under_way = reads.iter().filter(beside).count();
         assert!(under_way <= most, "{under_way} at once, for a first batch of {} row groups", groups.len());
     }

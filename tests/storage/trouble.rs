@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use fault_server::{Exchange, Fault, FaultServer, Match, Outage};
+use fault_server::{Fault, FaultServer, LoggedExchange, Match, Outage};
 use forebay::{Dataset, ErrorKind, LoaderBuilder, Shuffle};
 
 use crate::data::{BUCKET, FILES, GROUPS};
@@ -17,7 +17,7 @@ fn one_lane(dataset: &Dataset) -> LoaderBuilder {
 
 /// Reads an epoch and the prefetches for the next. Returns the run, the number of requests, and how many of
 /// them were second requests.
-fn all_requests(server: &FaultServer) -> (Run, u64, u64) {
+fn all_requests(server: &FaultServer) -> (EpochOutcome, u64, u64) {
     let loader = one_lane(&open(server, &[]).unwrap()).build().unwrap();
     let run = run(loader.epoch(0));
     settled(server);
@@ -50,15 +50,15 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
 }
 
 /// How often a store asked for a pause and got it, and how often the same range was requested sooner.
-fn left_alone(log: &[Exchange]) -> (u64, u64) {
-    let asks = |exchange: &Exchange| match &exchange.fault {
+fn left_alone(log: &[LoggedExchange]) -> (u64, u64) {
+    let asks = |exchange: &LoggedExchange| match &exchange.fault {
         Some(Fault::Status { retry_after: Some(wait), .. }) => Some(*wait),
         _ => None,
     };
     let (mut kept, mut early) = (0, 0);
     for (at, refused) in log.iter().enumerate() {
         let (Some(wait), Some(range)) = (asks(refused), &refused.range) else { continue };
-        let same = |later: &&Exchange| {
+        let same = |later: &&LoggedExchange| {
             later.key == refused.key && later.range.as_ref().is_some_and(|asked| asked.end == range.end)
         };
         let answered = refused.since_start + refused.took;

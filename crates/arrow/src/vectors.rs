@@ -26,7 +26,7 @@ pub enum SparkMl {
 
 /// The kind of a field in such a structure.
 #[derive(Clone, Copy)]
-enum Part {
+enum VectorPart {
     Byte,
     Integer,
     Integers,
@@ -34,17 +34,21 @@ enum Part {
     Flag,
 }
 
-const VECTOR: [(&str, Part); 4] =
-    [(TYPE, Part::Byte), ("size", Part::Integer), ("indices", Part::Integers), (VALUES, Part::Doubles)];
+const VECTOR: [(&str, VectorPart); 4] = [
+    (TYPE, VectorPart::Byte),
+    ("size", VectorPart::Integer),
+    ("indices", VectorPart::Integers),
+    (VALUES, VectorPart::Doubles),
+];
 
-const MATRIX: [(&str, Part); 7] = [
-    (TYPE, Part::Byte),
-    ("numRows", Part::Integer),
-    ("numCols", Part::Integer),
-    ("colPtrs", Part::Integers),
-    ("rowIndices", Part::Integers),
-    (VALUES, Part::Doubles),
-    ("isTransposed", Part::Flag),
+const MATRIX: [(&str, VectorPart); 7] = [
+    (TYPE, VectorPart::Byte),
+    ("numRows", VectorPart::Integer),
+    ("numCols", VectorPart::Integer),
+    ("colPtrs", VectorPart::Integers),
+    ("rowIndices", VectorPart::Integers),
+    (VALUES, VectorPart::Doubles),
+    ("isTransposed", VectorPart::Flag),
 ];
 
 /// The name of the field that says whether a vector or matrix is sparse.
@@ -63,7 +67,7 @@ impl SparkMl {
     /// matter.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = data_type else { return None };
-        let are = |parts: &[(&str, Part)]| {
+        let are = |parts: &[(&str, VectorPart)]| {
             let mut each = fields.iter().zip(parts);
             fields.len() == parts.len()
                 && each.all(|(field, (name, part))| field.name() == name && part.is(field.data_type()))
@@ -91,18 +95,18 @@ impl SparkMl {
     }
 }
 
-impl Part {
+impl VectorPart {
     fn is(self, data_type: &DataType) -> bool {
         let item = match data_type {
             DataType::List(item) | DataType::LargeList(item) => Some(item.data_type()),
             _ => None,
         };
         match self {
-            Part::Byte => *data_type == DataType::Int8,
-            Part::Integer => *data_type == DataType::Int32,
-            Part::Integers => item == Some(&DataType::Int32),
-            Part::Doubles => item == Some(&DataType::Float64),
-            Part::Flag => *data_type == DataType::Boolean,
+            VectorPart::Byte => *data_type == DataType::Int8,
+            VectorPart::Integer => *data_type == DataType::Int32,
+            VectorPart::Integers => item == Some(&DataType::Int32),
+            VectorPart::Doubles => item == Some(&DataType::Float64),
+            VectorPart::Flag => *data_type == DataType::Boolean,
         }
     }
 }
@@ -152,8 +156,9 @@ pub fn stored(rows: &[Option<Stored>]) -> StructArray {
         Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(indices)),
         Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values)),
     ];
-    let field =
-        |((name, _), column): (&(&str, Part), &ArrayRef)| Field::new(*name, column.data_type().clone(), true);
+    let field = |((name, _), column): (&(&str, VectorPart), &ArrayRef)| {
+        Field::new(*name, column.data_type().clone(), true)
+    };
     let fields: Fields = VECTOR.iter().zip(&columns).map(field).collect();
     let nulls = NullBuffer::from_iter(rows.iter().map(Option::is_some));
     StructArray::new(fields, columns, Some(nulls))
@@ -168,15 +173,15 @@ pub(crate) mod tests {
         DataType::Struct(fields(&VECTOR))
     }
 
-    fn fields(parts: &[(&str, Part)]) -> Fields {
+    fn fields(parts: &[(&str, VectorPart)]) -> Fields {
         let list = |item| DataType::List(Arc::new(Field::new("element", item, false)));
         let each = parts.iter().map(|(name, part)| {
             let data_type = match part {
-                Part::Byte => DataType::Int8,
-                Part::Integer => DataType::Int32,
-                Part::Integers => list(DataType::Int32),
-                Part::Doubles => list(DataType::Float64),
-                Part::Flag => DataType::Boolean,
+                VectorPart::Byte => DataType::Int8,
+                VectorPart::Integer => DataType::Int32,
+                VectorPart::Integers => list(DataType::Int32),
+                VectorPart::Doubles => list(DataType::Float64),
+                VectorPart::Flag => DataType::Boolean,
             };
             Field::new(*name, data_type, *name != TYPE)
         });

@@ -43,8 +43,8 @@ pub fn unframed(bytes: &[u8], size: u64) -> Result<&[u8], String> {
 
 /// The numbers of a set as ranges that ascend and do not touch; `None` where the bytes are malformed.
 pub fn ranges(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
-    let mut input = Input(bytes);
-    let mut found = Found::default();
+    let mut input = UnreadBytes(bytes);
+    let mut found = FoundRanges::default();
     if input.u32()? != MAGIC {
         return None;
     }
@@ -63,11 +63,11 @@ pub fn ranges(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
 
 /// The ranges so far.
 #[derive(Default)]
-struct Found {
+struct FoundRanges {
     ranges: Vec<Range<u64>>,
 }
 
-impl Found {
+impl FoundRanges {
     /// Adds a range behind all others.
     fn push(&mut self, range: Range<u64>) -> Option<()> {
         match self.ranges.last_mut() {
@@ -84,7 +84,7 @@ impl Found {
     }
 }
 
-fn bitmap(input: &mut Input<'_>, upper: u64, found: &mut Found) -> Option<()> {
+fn bitmap(input: &mut UnreadBytes<'_>, upper: u64, found: &mut FoundRanges) -> Option<()> {
     let cookie = input.u32()?;
     let (containers, runs) = if cookie as u16 == WITH_RUNS {
         let containers = (cookie >> 16) as usize + 1;
@@ -103,7 +103,7 @@ fn bitmap(input: &mut Input<'_>, upper: u64, found: &mut Found) -> Option<()> {
     }
     let mut last = None;
     for at in 0..containers {
-        let mut header = Input(headers.get(at * 4..at * 4 + 4)?);
+        let mut header = UnreadBytes(headers.get(at * 4..at * 4 + 4)?);
         let (key, count) = (header.u16()?, u32::from(header.u16()?) + 1);
         if last.is_some_and(|last| key <= last) {
             return None;
@@ -136,7 +136,7 @@ fn bitmap(input: &mut Input<'_>, upper: u64, found: &mut Found) -> Option<()> {
 }
 
 /// Adds the numbers of the bits that are set in a word.
-fn of_word(mut word: u64, base: u64, found: &mut Found) -> Option<()> {
+fn of_word(mut word: u64, base: u64, found: &mut FoundRanges) -> Option<()> {
     let mut passed = 0;
     while word != 0 {
         let zeros = u64::from(word.trailing_zeros());
@@ -151,9 +151,9 @@ fn of_word(mut word: u64, base: u64, found: &mut Found) -> Option<()> {
 }
 
 /// Bytes that were not read yet.
-struct Input<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> UnreadBytes<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

@@ -54,23 +54,23 @@ fn factor(unit: &str) -> Option<u64> {
 /// A size as a file of options writes it.
 #[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "not a size: give a number of bytes, or a text such as \"4GiB\"")]
-enum Written {
+enum WrittenSize {
     Number(u64),
     Text(String),
 }
 
-impl Written {
+impl WrittenSize {
     fn bytes(self) -> Result<u64> {
         match self {
-            Written::Number(bytes) => Ok(bytes),
-            Written::Text(text) => parse(&text),
+            WrittenSize::Number(bytes) => Ok(bytes),
+            WrittenSize::Text(text) => parse(&text),
         }
     }
 }
 
 /// Deserializes a size that is a number of bytes, or a text as [`parse`] reads it.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Written::deserialize(deserializer)?.bytes().map_err(D::Error::custom)
+    WrittenSize::deserialize(deserializer)?.bytes().map_err(D::Error::custom)
 }
 
 /// Deserializes a size like [`deserialize`], or none.
@@ -78,7 +78,10 @@ pub fn deserialize_optional<'de, D>(deserializer: D) -> Result<Option<u64>, D::E
 where
     D: Deserializer<'de>,
 {
-    Option::<Written>::deserialize(deserializer)?.map(Written::bytes).transpose().map_err(D::Error::custom)
+    Option::<WrittenSize>::deserialize(deserializer)?
+        .map(WrittenSize::bytes)
+        .transpose()
+        .map_err(D::Error::custom)
 }
 
 #[cfg(test)]

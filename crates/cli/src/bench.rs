@@ -28,7 +28,7 @@ use forebay_base::Result;
 
 use self::against::Before;
 use self::args::Until;
-use self::drive::{Course, drive, unthrottled};
+use self::drive::{DriveSettings, drive, unthrottled};
 use self::live::Live;
 use self::pressure::Pressure;
 use self::report::BenchReport;
@@ -70,7 +70,7 @@ fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
     let loaders = args.loaders(args.epochs_to_read())?;
     let each = loaders.first().map_or(0, Loader::len);
     let pressure = Pressure::start(args.pressure);
-    let course = Course {
+    let course = DriveSettings {
         accelerator,
         epochs: 0..args.last_epoch(),
         steps: Some(args.steps(each)),

@@ -99,7 +99,7 @@ struct Prediction {
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref())?;
-    let scratch = Scratch::new(args.scratch.clone())?;
+    let scratch = TemporaryFolder::new(args.scratch.clone())?;
     let dataset = args.loader.open()?;
     let bench = Bench {
         dataset: &dataset,
@@ -165,7 +165,11 @@ impl DoctorReport {
             margin: predictions.first().and_then(|now| now.margin),
             others_cores: None,
             bound_by: advice::bound(&measured),
-            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::read(dataset, &args.loader)?),
+            advice: advice::list(
+                &measured,
+                demand.as_ref(),
+                &advice::DataLayout::read(dataset, &args.loader)?,
+            ),
             measured,
             predictions,
         })
@@ -230,9 +234,9 @@ impl fmt::Display for DoctorReport {
 }
 
 /// A temporary folder, which is removed when it is dropped.
-struct Scratch(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Scratch {
+impl TemporaryFolder {
     fn new(parent: Option<PathBuf>) -> Result<Self> {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         let folder = parent.join(format!("forebay-doctor-{}", std::process::id()));
@@ -241,11 +245,11 @@ impl Scratch {
                 .at(Place::file(folder.display().to_string()))
                 .hint("name a folder that exists and can be written to with --scratch")
         })?;
-        Ok(Scratch(folder))
+        Ok(TemporaryFolder(folder))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         // Files that cannot be removed stay in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);

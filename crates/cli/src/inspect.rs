@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use forebay::Dataset;
 use forebay_base::Result;
 
-use self::columns::Stored;
-use self::petastorm::Schema;
-use self::report::{Refused, Report, Spread, Table};
+use self::columns::FooterTotals;
+use self::petastorm::SchemaReport;
+use self::report::{Refused, Report, Spread, TableReport};
 use super::console::Console;
 use super::location::Location;
 use super::units;
@@ -46,13 +46,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
     let catalog = dataset.catalog();
-    let Stored { columns, group_bytes, written_by } = dataset.fold_footers(Stored::default(), Stored::add)?;
+    let FooterTotals { columns, group_bytes, written_by } =
+        dataset.fold_footers(FooterTotals::default(), FooterTotals::add)?;
     let schema = dataset.petastorm_schema();
     let in_file = |file: usize| catalog.groups_of(file).len() as u64;
     let mut report = Report {
         locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
-        tables: dataset.tables().iter().map(Table::of).collect(),
+        tables: dataset.tables().iter().map(TableReport::of).collect(),
         files: catalog.files.len(),
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),
         written_by: written_by.into_iter().collect(),
@@ -61,7 +62,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(Schema::of)),
+        petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(SchemaReport::of)),
         window: WindowSizes::measure(catalog, &catalog.project_readable()?),
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),

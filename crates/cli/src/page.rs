@@ -27,7 +27,7 @@ const JSON: &str = "<script type=\"application/json\" id=\"report\">";
 const JSON_END: &str = "</script>";
 
 /// A page in the making. All texts but the elements are escaped when the page is rendered.
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     /// The command or function that made the page.
     pub(crate) brand: String,
     pub(crate) version: String,
@@ -48,7 +48,7 @@ pub(crate) struct Page {
     pub(crate) json: String,
 }
 
-impl Page {
+impl HtmlPage {
     pub(crate) fn render(&self) -> String {
         let mut badges = String::new();
         for badge in &self.badges {

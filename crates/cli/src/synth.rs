@@ -27,7 +27,7 @@ use super::units::{self, bytes, count, counted, seconds};
 
 pub(super) use self::gallery::Gallery;
 pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
-pub(super) use self::order::{Kind, Layout, Order};
+pub(super) use self::order::{FileLayout, Order, RowKind};
 pub(super) use self::write::files;
 
 /// Generates pictures, tables or token lists, or takes images, and writes them as well-laid-out Parquet.
@@ -102,7 +102,7 @@ const LARGEST_SIDE: u32 = 16_384;
 
 /// The files that were written.
 #[derive(Serialize)]
-struct Report {
+struct SynthReport {
     dir: String,
     kind: &'static str,
     rows: u64,
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut progress = console.progress("writing", "rows", layout.rows);
     let written = files(&args.dir, &order, &layout, args.threads, |rows| progress.advance(rows))?;
     drop(progress);
-    let report = Report {
+    let report = SynthReport {
         dir: args.dir.display().to_string(),
         kind: order.kind.noun(),
         rows: layout.rows,
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&report)
 }
 
-fn sentence(report: &Report) -> String {
+fn sentence(report: &SynthReport) -> String {
     format!(
         "{} in {} under {}: {}, {} a row, in {} ({} rows/s)",
         counted(report.rows, report.kind),
@@ -154,13 +154,13 @@ fn sentence(report: &Report) -> String {
 }
 
 impl Args {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> RowKind {
         match self.tokens {
-            Some(length) => Kind::Tokens(length),
-            None if self.from.is_some() => Kind::Own,
-            None if self.table => Kind::Table,
-            None if self.png => Kind::Png,
-            None => Kind::Jpeg,
+            Some(length) => RowKind::Tokens(length),
+            None if self.from.is_some() => RowKind::Own,
+            None if self.table => RowKind::Table,
+            None if self.png => RowKind::Png,
+            None => RowKind::Jpeg,
         }
     }
 
@@ -181,10 +181,10 @@ impl Args {
         Ok(Order { kind, width, height, quality, classes, gallery, seed })
     }
 
-    fn layout(&self, order: &Order) -> Layout {
+    fn layout(&self, order: &Order) -> FileLayout {
         let rows_per_group = self.rows_per_group.unwrap_or(order.kind.rows_per_group());
         let rows_per_file = self.rows_per_file.unwrap_or(rows_per_group.saturating_mul(GROUPS_PER_FILE));
-        Layout { rows: self.rows.unwrap_or(order.gallery.len()), rows_per_group, rows_per_file }
+        FileLayout { rows: self.rows.unwrap_or(order.gallery.len()), rows_per_group, rows_per_file }
     }
 }
 

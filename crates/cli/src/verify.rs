@@ -14,7 +14,7 @@ mod trainer;
 
 pub(crate) use self::args::Args;
 use self::args::Fault;
-use self::feed::Source;
+use self::feed::MixSource;
 use self::judgement::Judgement;
 use self::lives::{Life, VerifyRun};
 pub(super) use self::rank::run as run_rank;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         false => {
             let denied = deny::read_of_sources(&args.deny, datasets.len())?;
-            args.mix.iter().zip(denied).map(|(&weight, deny)| Source { weight, deny }).collect()
+            args.mix.iter().zip(denied).map(|(&weight, deny)| MixSource { weight, deny }).collect()
         }
     };
     let location = args.loader.location.clone();

@@ -11,7 +11,7 @@ use crate::action::{self, Action, Add, Metadata, Vector};
 use crate::deletion::DeletionVector;
 use crate::protocol::Protocol;
 use crate::schema::{self, Found};
-use crate::table::{File, Table};
+use crate::table::{Table, TableFile};
 use crate::{checkpoint, path, statistics};
 
 /// The property of a table that says how its columns are found.
@@ -28,7 +28,7 @@ pub struct Replay {
     /// Hashes of the files, with their deleted rows, that an action named: hashes take far fewer bytes than
     /// paths.
     seen: HashSet<u128>,
-    files: Vec<File>,
+    files: Vec<TableFile>,
     /// The values of partition columns by their names in the log, with the number of each different set.
     partitions: HashMap<BTreeMap<String, Option<String>>, u32>,
 }
@@ -108,7 +108,7 @@ impl Replay {
         let Add { path, partition_values, size, deletion_vector, stats, .. } = add;
         let next = self.partitions.len() as u32;
         let partition = *self.partitions.entry(partition_values).or_insert(next);
-        self.files.push(File {
+        self.files.push(TableFile {
             path: path::below(&path, &self.root)?.into(),
             size,
             partition,
@@ -218,7 +218,7 @@ mod tests {
         let mut replay = Replay::new("/t");
         commits.iter().rev().try_for_each(|commit| replay.commit(commit.as_bytes()))?;
         let table = replay.finish(commits.len() as u64)?;
-        let shown = |file: &File| match &file.deletion {
+        let shown = |file: &TableFile| match &file.deletion {
             Some(deletion) => format!("{} without {deletion}", file.path),
             None => file.path.to_string(),
         };

@@ -23,7 +23,7 @@ pub enum Found {
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct TableColumn {
     /// The field as it is delivered. Strings and binary are views; everything except the keys of maps may be
     /// null.
     pub field: FieldRef,
@@ -67,15 +67,15 @@ impl Found {
 /// # Errors
 /// `Corrupt` for a text that is not a schema; `Unsupported`, with the column, for types that are not
 /// supported.
-pub(crate) fn columns(text: &str, partition: &[String], found: Found) -> Result<Vec<Column>> {
+pub(crate) fn columns(text: &str, partition: &[String], found: Found) -> Result<Vec<TableColumn>> {
     let schema: Value = serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
     let fields = fields_of(&schema).ok_or_else(|| malformed("it has no fields"))?;
     let columns = fields.iter().map(|field| {
         let (field, stored) = member(field, found)?;
         let is_partition = partition.contains(field.name());
-        Ok(Column { field, stored, is_partition })
+        Ok(TableColumn { field, stored, is_partition })
     });
-    let columns = columns.collect::<Result<Vec<Column>>>()?;
+    let columns = columns.collect::<Result<Vec<TableColumn>>>()?;
     let unknown = partition.iter().find(|name| !columns.iter().any(|column| column.field.name() == *name));
     match unknown {
         Some(name) => Err(malformed(&format!("it lacks the partition column {name:?}"))),
@@ -116,21 +116,21 @@ fn member(field: &Value, found: Found) -> Result<(FieldRef, StoredName)> {
 }
 
 /// A type, and the names inside it.
-struct Typed {
+struct TypedNames {
     data_type: DataType,
     inner: Vec<StoredName>,
 }
 
-fn data_type_of(of: &Value, found: Found) -> Result<Typed> {
+fn data_type_of(of: &Value, found: Found) -> Result<TypedNames> {
     let part = |key: &str| of.get(key).ok_or_else(|| malformed(&format!("a type has no {key}")));
     let item = |key: &str, name: &str| {
-        let Typed { data_type, inner } = data_type_of(part(key)?, found)?;
+        let TypedNames { data_type, inner } = data_type_of(part(key)?, found)?;
         let stored = StoredName { name: name.to_owned(), stored: name.to_owned(), id: None, inner };
         Ok::<_, Error>((data_type, stored))
     };
     let kind = match of {
         Value::String(name) => {
-            return Ok(Typed { data_type: primitive(name)?, inner: Vec::new() });
+            return Ok(TypedNames { data_type: primitive(name)?, inner: Vec::new() });
         }
         Value::Object(_) => part("type")?.as_str().unwrap_or_default(),
         _ => return Err(malformed("a type is neither a name nor an object")),
@@ -140,12 +140,12 @@ fn data_type_of(of: &Value, found: Found) -> Result<Typed> {
             let fields = fields_of(of).ok_or_else(|| malformed("a structure has no fields"))?;
             let members = fields.iter().map(|field| member(field, found)).collect::<Result<Vec<_>>>()?;
             let (fields, inner): (Vec<FieldRef>, Vec<StoredName>) = members.into_iter().unzip();
-            Ok(Typed { data_type: DataType::Struct(Fields::from(fields)), inner })
+            Ok(TypedNames { data_type: DataType::Struct(Fields::from(fields)), inner })
         }
         "array" => {
             let (data_type, inner) = item("elementType", "element")?;
             let element = Arc::new(Field::new("element", data_type, true));
-            Ok(Typed { data_type: DataType::List(element), inner: vec![inner] })
+            Ok(TypedNames { data_type: DataType::List(element), inner: vec![inner] })
         }
         "map" => {
             let ((key, key_name), (value, value_name)) =
@@ -153,7 +153,7 @@ fn data_type_of(of: &Value, found: Found) -> Result<Typed> {
             let pair = vec![Field::new("key", key, false), Field::new("value", value, true)];
             let entries = Field::new("key_value", DataType::Struct(pair.into()), false);
             let data_type = DataType::Map(Arc::new(entries), false);
-            Ok(Typed { data_type, inner: vec![key_name, value_name] })
+            Ok(TypedNames { data_type, inner: vec![key_name, value_name] })
         }
         "udt" => data_type_of(part("sqlType")?, found),
         other => Err(unread(other)),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::partition;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 
 /// Characters from which on a text may be the beginning of a longer one.
 const MAY_BE_CUT: usize = 32;
@@ -62,7 +62,7 @@ struct OfFile {
 
 /// The statistics of the files with these texts in the log. Statistics that make no sense are ignored.
 pub(crate) fn of_files<'a>(
-    columns: &[Column],
+    columns: &[TableColumn],
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
 ) -> Vec<ColumnStatistics> {
     let files = texts.len();
@@ -101,11 +101,11 @@ pub(crate) fn of_files<'a>(
 /// The statistics of a column for the files so far.
 struct Building {
     data_type: DataType,
-    bounds: Bounds,
+    bounds: StoredBounds,
     nulls: Vec<Nulls>,
 }
 
-enum Bounds {
+enum StoredBounds {
     Bool([BooleanBuilder; 2]),
     Whole([Int64Builder; 2]),
     Float([Float64Builder; 2]),
@@ -115,15 +115,15 @@ enum Bounds {
 }
 
 impl Building {
-    fn of(column: &Column) -> Self {
+    fn of(column: &TableColumn) -> Self {
         let data_type = column.field.data_type().clone();
         let bounds = match &data_type {
-            DataType::Boolean => Bounds::Bool(Default::default()),
-            DataType::Float32 | DataType::Float64 => Bounds::Float(Default::default()),
-            DataType::Utf8View => Bounds::Bytes(Default::default()),
-            DataType::Date32 | DataType::Timestamp(..) => Bounds::Whole(Default::default()),
-            other if other.is_signed_integer() => Bounds::Whole(Default::default()),
-            _ => Bounds::Unread,
+            DataType::Boolean => StoredBounds::Bool(Default::default()),
+            DataType::Float32 | DataType::Float64 => StoredBounds::Float(Default::default()),
+            DataType::Utf8View => StoredBounds::Bytes(Default::default()),
+            DataType::Date32 | DataType::Timestamp(..) => StoredBounds::Whole(Default::default()),
+            other if other.is_signed_integer() => StoredBounds::Whole(Default::default()),
+            _ => StoredBounds::Unread,
         };
         Building { data_type, bounds, nulls: Vec::new() }
     }
@@ -137,22 +137,22 @@ impl Building {
         self.fill(file);
         let data_type = &self.data_type;
         match &mut self.bounds {
-            Bounds::Bool(ends) => {
+            StoredBounds::Bool(ends) => {
                 append(ends, least.as_bool().zip(greatest.as_bool()), BooleanBuilder::append_option)
             }
-            Bounds::Whole(ends) => {
+            StoredBounds::Whole(ends) => {
                 let number = |value: &Value, is_last| whole(data_type, value, is_last);
                 append(ends, number(least, false).zip(number(greatest, true)), Int64Builder::append_option);
             }
-            Bounds::Float(ends) => {
+            StoredBounds::Float(ends) => {
                 let number = |value: &Value, is_last| float(data_type, value, is_last);
                 append(ends, number(least, false).zip(number(greatest, true)), Float64Builder::append_option);
             }
-            Bounds::Bytes(ends) => {
+            StoredBounds::Bytes(ends) => {
                 let text = |value: &Value, is_last| bytes(value.as_str()?, is_last);
                 append(ends, text(least, false).zip(text(greatest, true)), BinaryBuilder::append_option);
             }
-            Bounds::Unread => {}
+            StoredBounds::Unread => {}
         }
     }
 
@@ -162,11 +162,11 @@ impl Building {
             ends.iter_mut().for_each(&mut more);
         }
         match &mut self.bounds {
-            Bounds::Bool(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
-            Bounds::Whole(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
-            Bounds::Float(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
-            Bounds::Bytes(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
-            Bounds::Unread => {}
+            StoredBounds::Bool(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            StoredBounds::Whole(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            StoredBounds::Float(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            StoredBounds::Bytes(ends) => each(ends, |end| (end.len()..file).for_each(|_| end.append_null())),
+            StoredBounds::Unread => {}
         }
     }
 
@@ -174,11 +174,11 @@ impl Building {
         self.fill(files);
         self.nulls.resize(files, Nulls::Unknown);
         let [least, greatest]: [ArrayRef; 2] = match self.bounds {
-            Bounds::Bool(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
-            Bounds::Whole(ends) => ends.map(|mut end| typed(end.finish(), &self.data_type)),
-            Bounds::Float(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
-            Bounds::Bytes(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
-            Bounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
+            StoredBounds::Bool(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            StoredBounds::Whole(ends) => ends.map(|mut end| typed(end.finish(), &self.data_type)),
+            StoredBounds::Float(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            StoredBounds::Bytes(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
+            StoredBounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
         };
         ColumnStatistics { column, least, greatest, nulls: self.nulls.into() }
     }

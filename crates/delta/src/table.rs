@@ -7,7 +7,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::deletion::DeletionVector;
 use crate::partition;
-use crate::schema::{Column, Found};
+use crate::schema::{Found, TableColumn};
 use crate::statistics::ColumnStatistics;
 
 /// One version of a table: its columns and its live files.
@@ -22,7 +22,7 @@ pub struct Table {
     /// The features that it requires of readers, by name.
     pub features: Vec<String>,
     /// The columns in order.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// The way in which the columns are found in the files.
     pub found: Found,
     /// The partition columns by the names that the table gives them, in the order of the partitions.
@@ -32,14 +32,14 @@ pub struct Table {
     /// The properties of the table.
     pub configuration: BTreeMap<String, String>,
     /// The live files, in the order of their paths.
-    pub files: Vec<File>,
+    pub files: Vec<TableFile>,
     /// The statistics of the columns for which the log has some, with the files in their order.
     pub statistics: Vec<ColumnStatistics>,
 }
 
 /// A file of a table.
 #[derive(Debug)]
-pub struct File {
+pub struct TableFile {
     /// The path below the folder of the table.
     pub path: Box<str>,
     /// The size in bytes.

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 
 use forebay_base::{Error, ErrorKind, Result};
 
-use codec::Codec;
+use codec::BlockCodec;
 use schema::Schema;
 use values::Input;
-pub(crate) use values::{Value, Wanted};
+pub(crate) use values::{AvroValue, Wanted};
 
 const MAGIC: &[u8] = b"Obj\x01";
 
@@ -31,13 +31,17 @@ const MOST_EXPANSION: usize = 200;
 ///
 /// # Errors
 /// `Corrupt` for a damaged file, `Unsupported` for an unknown codec, and the errors of `take`.
-pub(crate) fn each(bytes: &[u8], wanted: Wanted, mut take: impl FnMut(Value) -> Result<()>) -> Result<()> {
+pub(crate) fn each(
+    bytes: &[u8],
+    wanted: Wanted,
+    mut take: impl FnMut(AvroValue) -> Result<()>,
+) -> Result<()> {
     let mut input = Input::new(bytes);
     let header = header(&mut input).ok_or_else(|| malformed("it has no header of Avro"))?;
     let text = header.get("avro.schema").and_then(|bytes| std::str::from_utf8(bytes).ok());
     let schema =
         Schema::parse(text.unwrap_or_default()).ok_or_else(|| malformed("its schema makes no sense"))?;
-    let codec = Codec::of(header.get("avro.codec").map_or(b"null", |name| name))?;
+    let codec = BlockCodec::of(header.get("avro.codec").map_or(b"null", |name| name))?;
     let marker = input.take(MARKER).ok_or_else(|| malformed("it ends early"))?;
     let mut left = LARGEST_BLOCK.saturating_add(bytes.len().saturating_mul(MOST_EXPANSION));
     while !input.is_empty() {

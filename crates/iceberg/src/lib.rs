@@ -41,6 +41,6 @@ pub use manifest::{Manifest, manifests};
 pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
 pub use scan::Scan;
-pub use schema::Column;
+pub use schema::TableColumn;
 pub use statistics::{ColumnStatistics, Nulls};
-pub use table::{Equality, File, Positions, Table};
+pub use table::{Equality, Positions, Table, TableFile};

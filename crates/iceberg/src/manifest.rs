@@ -2,7 +2,7 @@
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-use crate::avro::{self, Value, Wanted};
+use crate::avro::{self, AvroValue, Wanted};
 use crate::statistics::Stated;
 
 /// The numbers of the fields that are read from a list of manifests.
@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     pub(crate) content: Content,
     pub(crate) location: Box<str>,
     pub(crate) format: Box<str>,
-    pub(crate) partition: Value,
+    pub(crate) partition: AvroValue,
     pub(crate) rows: u64,
     pub(crate) size: u64,
     /// The sequence number of the commit that the file's rows belong to.
@@ -80,11 +80,11 @@ pub fn manifests(bytes: &[u8]) -> Result<Vec<Manifest>> {
         if record.take(519).is_some() {
             return Err(encrypted());
         }
-        let mut number = |id| record.take(id).and_then(Value::number);
+        let mut number = |id| record.take(id).and_then(AvroValue::number);
         let size = number(501).and_then(|size| u64::try_from(size).ok());
         let (spec, sequence, content) =
             (number(502).unwrap_or(0), number(515).unwrap_or(0), number(517).unwrap_or(0));
-        let location = record.take(500).and_then(Value::text).ok_or_else(|| lacks("a location"))?;
+        let location = record.take(500).and_then(AvroValue::text).ok_or_else(|| lacks("a location"))?;
         let has_deletes = match content {
             0 => false,
             1 => true,
@@ -106,7 +106,7 @@ pub(crate) fn each(
     mut take: impl FnMut(Entry) -> Result<()>,
 ) -> Result<()> {
     avro::each(bytes, Wanted::fields(ENTRY, PARTITION), |mut record| {
-        let status = record.take(0).and_then(Value::number).ok_or_else(|| lacks("a status"))?;
+        let status = record.take(0).and_then(AvroValue::number).ok_or_else(|| lacks("a status"))?;
         let is_added = match status {
             0 => false,
             1 => true,
@@ -114,7 +114,7 @@ pub(crate) fn each(
             2 => return Ok(()),
             other => return Err(unknown("an entry", other)),
         };
-        let sequence = match record.take(3).and_then(Value::number) {
+        let sequence = match record.take(3).and_then(AvroValue::number) {
             Some(sequence) => sequence,
             // An added file has the sequence of the commit that added its manifest.
             None if is_added || manifest.sequence == 0 => manifest.sequence,
@@ -125,10 +125,10 @@ pub(crate) fn each(
     })
 }
 
-fn entry(mut file: Value, sequence: i64, manifest: &Manifest) -> Result<Entry> {
-    let location = file.take(100).and_then(Value::text).ok_or_else(|| lacks("a location"))?;
+fn entry(mut file: AvroValue, sequence: i64, manifest: &Manifest) -> Result<Entry> {
+    let location = file.take(100).and_then(AvroValue::text).ok_or_else(|| lacks("a location"))?;
     let parsed = (|| {
-        let content = match file.take(134).and_then(Value::number).unwrap_or(0) {
+        let content = match file.take(134).and_then(AvroValue::number).unwrap_or(0) {
             0 => Content::Rows,
             1 => Content::Positions,
             2 => Content::Equality,
@@ -143,21 +143,22 @@ fn entry(mut file: Value, sequence: i64, manifest: &Manifest) -> Result<Entry> {
         if file.take(131).is_some() {
             return Err(encrypted());
         }
-        let count =
-            |value: Option<Value>| value.and_then(Value::number).and_then(|count| u64::try_from(count).ok());
-        let ids = file.take(135).and_then(Value::items).unwrap_or_default().into_iter();
+        let count = |value: Option<AvroValue>| {
+            value.and_then(AvroValue::number).and_then(|count| u64::try_from(count).ok())
+        };
+        let ids = file.take(135).and_then(AvroValue::items).unwrap_or_default().into_iter();
         let ids = ids.map(|id| id.number().and_then(|id| i32::try_from(id).ok()));
         Ok(Entry {
             content,
-            format: file.take(101).and_then(Value::text).ok_or_else(|| lacks("a format"))?,
-            partition: file.take(PARTITION).unwrap_or(Value::Null),
+            format: file.take(101).and_then(AvroValue::text).ok_or_else(|| lacks("a format"))?,
+            partition: file.take(PARTITION).unwrap_or(AvroValue::Null),
             rows: count(file.take(103)).ok_or_else(|| lacks("a count of rows"))?,
             size: count(file.take(104)).ok_or_else(|| lacks("a size"))?,
             sequence,
             statistics: Stated::take(&mut file),
-            row_groups: file.take(132).and_then(Value::items).map(|groups| groups.len()),
+            row_groups: file.take(132).and_then(AvroValue::items).map(|groups| groups.len()),
             equality: ids.collect::<Option<_>>().ok_or_else(|| lacks("numbers of columns"))?,
-            deletes_of: file.take(143).and_then(Value::text),
+            deletes_of: file.take(143).and_then(AvroValue::text),
             blob: count(file.take(144)).zip(count(file.take(145))),
             location: location.clone(),
         })

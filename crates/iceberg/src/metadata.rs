@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::names::NameMapping;
-use crate::schema::{self, Column};
+use crate::schema::{self, TableColumn};
 
 /// The versions of the format that this crate reads.
 const VERSIONS: std::ops::RangeInclusive<i64> = 1..=3;
@@ -100,7 +100,7 @@ pub(crate) struct PartitionField {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Written {
+struct WrittenMetadata {
     format_version: i64,
     table_uuid: Option<String>,
     location: String,
@@ -160,7 +160,7 @@ impl Metadata {
         Metadata::of(serde_json::from_slice(text).map_err(malformed)?)
     }
 
-    fn of(written: Written) -> Result<Self> {
+    fn of(written: WrittenMetadata) -> Result<Self> {
         let mut schemas = BTreeMap::new();
         let number = |schema: &Json| schema.get("schema-id").and_then(Json::as_i64);
         for schema in written.schemas {
@@ -205,13 +205,13 @@ impl Metadata {
     ///
     /// # Errors
     /// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
-    pub fn columns(&self, schema: i64) -> Result<Vec<Column>> {
+    pub fn columns(&self, schema: i64) -> Result<Vec<TableColumn>> {
         let json = self.schemas.get(&schema);
         schema::columns(json.ok_or_else(|| malformed(&format!("it has no schema {schema}")))?, &self.mapping)
     }
 
     /// The column with this number, as the current schema or else the last schema with the column has it.
-    pub(crate) fn column(&self, id: i32) -> Result<Option<Column>> {
+    pub(crate) fn column(&self, id: i32) -> Result<Option<TableColumn>> {
         let current = self.schemas.get(&self.current_schema);
         for schema in current.into_iter().chain(self.schemas.values().rev()) {
             if let Some(column) = schema::column(schema, id, &self.mapping)? {

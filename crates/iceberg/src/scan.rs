@@ -5,23 +5,23 @@ use std::collections::HashMap;
 use forebay_arrow::array::ArrayRef;
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-use crate::avro::Value;
+use crate::avro::AvroValue;
 use crate::deletes::DeletionVector;
 use crate::manifest::{self, Content, Entry, Manifest};
 use crate::metadata::{Metadata, PartitionField};
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::statistics::Collected;
-use crate::table::{Equality, File, Positions, Table};
+use crate::table::{Equality, Positions, Table, TableFile};
 use crate::value;
 
 /// The manifests of a snapshot that were taken so far.
 pub struct Scan<'a> {
     metadata: &'a Metadata,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     /// The place of each partition in `constants`, by the number of its spec and its values.
-    partitions: HashMap<(i64, Value), u32>,
+    partitions: HashMap<(i64, AvroValue), u32>,
     constants: Vec<Vec<(usize, ArrayRef)>>,
-    files: Vec<File>,
+    files: Vec<TableFile>,
     statistics: Collected,
     positions: Vec<Positions>,
     equalities: Vec<Equality>,
@@ -79,7 +79,7 @@ impl<'a> Scan<'a> {
                 let partition = self.partition(spec, fields, entry.partition)?;
                 let row_groups = entry.row_groups;
                 let listed = self.statistics.add(&self.columns, rows, entry.statistics);
-                self.files.push(File {
+                self.files.push(TableFile {
                     location,
                     size,
                     rows,
@@ -105,7 +105,7 @@ impl<'a> Scan<'a> {
                             .hint("columns inside others are not read for it: compact the table, which applies its deletes")
                     })
                 });
-                let columns: Vec<Column> = columns.collect::<Result<_>>()?;
+                let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
                 if columns.is_empty() {
                     return Err(Error::new(
                         ErrorKind::Corrupt,
@@ -136,7 +136,12 @@ impl<'a> Scan<'a> {
     }
 
     /// The place of a partition in `constants`, which is added if it is new.
-    fn partition(&mut self, spec: i64, fields: &[(i32, PartitionField)], mut values: Value) -> Result<u32> {
+    fn partition(
+        &mut self,
+        spec: i64,
+        fields: &[(i32, PartitionField)],
+        mut values: AvroValue,
+    ) -> Result<u32> {
         let key = (spec, values.clone());
         if let Some(known) = self.partitions.get(&key) {
             return Ok(*known);
@@ -144,7 +149,7 @@ impl<'a> Scan<'a> {
         let mut constants = Vec::new();
         // Only an identity transform gives the value of the column itself.
         for (id, field) in fields.iter().filter(|(_, field)| field.transform == "identity") {
-            let is_source = |column: &Column| Some(column.name.id) == field.source_id;
+            let is_source = |column: &TableColumn| Some(column.name.id) == field.source_id;
             let Some(at) = self.columns.iter().position(is_source) else { continue };
             let column = &self.columns[at];
             // A partition without the field does not say that the value is null.

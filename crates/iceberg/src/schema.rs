@@ -13,7 +13,7 @@ use crate::{default, value};
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct TableColumn {
     /// The field as it is delivered. Strings and binary values are views; everything but the keys of maps may
     /// be null.
     pub field: FieldRef,
@@ -27,14 +27,14 @@ pub struct Column {
 ///
 /// # Errors
 /// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
-pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<Column>> {
+pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<TableColumn>> {
     let fields = fields_of(schema).ok_or_else(|| malformed("it has no fields"))?;
     let columns = fields.iter().map(|json| {
         let (field, name) = member(json, mapping)?;
         let default = default_of(json, field.data_type()).map_err(|error| at(error, field.name()))?;
-        Ok(Column { field, name, default })
+        Ok(TableColumn { field, name, default })
     });
-    let columns = columns.collect::<Result<Vec<Column>>>()?;
+    let columns = columns.collect::<Result<Vec<TableColumn>>>()?;
     let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
     match columns.iter().find(|column| !names.insert(&column.name.name) | !ids.insert(column.name.id)) {
         Some(twice) => Err(at(malformed("it has a column twice"), &twice.name.name)),
@@ -46,12 +46,12 @@ pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<Column
 ///
 /// # Errors
 /// The errors of [`columns`].
-pub(crate) fn column(schema: &Json, id: i32, mapping: &NameMapping) -> Result<Option<Column>> {
+pub(crate) fn column(schema: &Json, id: i32, mapping: &NameMapping) -> Result<Option<TableColumn>> {
     let is_it = |field: &&Json| field.get("id").and_then(Json::as_i64) == Some(id.into());
     let Some(json) = fields_of(schema).and_then(|fields| fields.iter().find(is_it)) else { return Ok(None) };
     let (field, name) = member(json, mapping)?;
     let default = default_of(json, field.data_type()).map_err(|error| at(error, field.name()))?;
-    Ok(Some(Column { field, name, default }))
+    Ok(Some(TableColumn { field, name, default }))
 }
 
 fn at(error: Error, name: &str) -> Error {
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn of(fields: Json) -> Result<Vec<Column>> {
+    fn of(fields: Json) -> Result<Vec<TableColumn>> {
         columns(&json!({"type": "struct", "fields": fields}), &NameMapping::default())
     }
 

@@ -11,8 +11,8 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::datatypes::{DataType, TimeUnit};
 
-use crate::avro::Value;
-use crate::schema::Column;
+use crate::avro::AvroValue;
+use crate::schema::TableColumn;
 use crate::value::MICROSECONDS_A_DAY;
 
 /// The least and the greatest value of a column in each file, and whether it has nulls. A file has both
@@ -45,14 +45,14 @@ pub enum Nulls {
 /// The statistics of a file as a manifest has them, by the numbers of the columns.
 #[derive(Debug, Default)]
 pub(crate) struct Stated {
-    nulls: Vec<(i32, Value)>,
-    least: Vec<(i32, Value)>,
-    greatest: BTreeMap<i32, Value>,
+    nulls: Vec<(i32, AvroValue)>,
+    least: Vec<(i32, AvroValue)>,
+    greatest: BTreeMap<i32, AvroValue>,
 }
 
 impl Stated {
     /// Takes the statistics out of a file's record.
-    pub(crate) fn take(file: &mut Value) -> Self {
+    pub(crate) fn take(file: &mut AvroValue) -> Self {
         Stated {
             nulls: pairs(file.take(110), 121, 122).collect(),
             least: pairs(file.take(125), 126, 127).collect(),
@@ -62,8 +62,8 @@ impl Stated {
 }
 
 /// The entries of a map whose keys are numbers, which Avro stores as records.
-fn pairs(map: Option<Value>, key: i32, value: i32) -> impl Iterator<Item = (i32, Value)> {
-    map.and_then(Value::items).unwrap_or_default().into_iter().filter_map(move |mut pair| {
+fn pairs(map: Option<AvroValue>, key: i32, value: i32) -> impl Iterator<Item = (i32, AvroValue)> {
+    map.and_then(AvroValue::items).unwrap_or_default().into_iter().filter_map(move |mut pair| {
         let column = i32::try_from(pair.take(key)?.number()?).ok()?;
         Some((column, pair.take(value)?))
     })
@@ -78,7 +78,7 @@ pub(crate) struct Collected {
 
 impl Collected {
     /// Adds a file with this number of rows, and returns its place.
-    pub(crate) fn add(&mut self, columns: &[Column], rows: u64, stated: Stated) -> u32 {
+    pub(crate) fn add(&mut self, columns: &[TableColumn], rows: u64, stated: Stated) -> u32 {
         let file = self.files;
         self.files += 1;
         let place = |id: i32| columns.iter().position(|column| column.name.id == id);
@@ -95,14 +95,15 @@ impl Collected {
         }
         for (id, least) in least {
             let both = greatest.remove(&id).map(|greatest| [least, greatest]);
-            if let Some((column, [Value::Bytes(least), Value::Bytes(greatest)])) = place(id).zip(both) {
+            if let Some((column, [AvroValue::Bytes(least), AvroValue::Bytes(greatest)])) = place(id).zip(both)
+            {
                 self.building(columns, column).bounds(file, &[least, greatest]);
             }
         }
         file as u32
     }
 
-    fn building(&mut self, columns: &[Column], column: usize) -> &mut Building {
+    fn building(&mut self, columns: &[TableColumn], column: usize) -> &mut Building {
         self.columns.entry(column).or_insert_with(|| Building::new(&columns[column]))
     }
 
@@ -115,12 +116,12 @@ impl Collected {
 /// The statistics of a column.
 struct Building {
     data_type: DataType,
-    bounds: Bounds,
+    bounds: FileBounds,
     nulls: Vec<Nulls>,
 }
 
 /// The least and the greatest value in each file.
-enum Bounds {
+enum FileBounds {
     /// Integers, or what stands for them: 0 and 1, days, microseconds.
     Whole([Vec<Option<i64>>; 2]),
     Float([Vec<Option<f64>>; 2]),
@@ -130,17 +131,17 @@ enum Bounds {
 }
 
 impl Building {
-    fn new(column: &Column) -> Self {
+    fn new(column: &TableColumn) -> Self {
         let data_type = column.field.data_type().clone();
         let bounds = match &data_type {
-            DataType::Float32 | DataType::Float64 => Bounds::Float(Default::default()),
-            DataType::Utf8View => Bounds::Text(Default::default()),
+            DataType::Float32 | DataType::Float64 => FileBounds::Float(Default::default()),
+            DataType::Utf8View => FileBounds::Text(Default::default()),
             DataType::Boolean
             | DataType::Int32
             | DataType::Int64
             | DataType::Date32
-            | DataType::Timestamp(TimeUnit::Microsecond, _) => Bounds::Whole(Default::default()),
-            _ => Bounds::Unread,
+            | DataType::Timestamp(TimeUnit::Microsecond, _) => FileBounds::Whole(Default::default()),
+            _ => FileBounds::Unread,
         };
         Building { data_type, bounds, nulls: Vec::new() }
     }
@@ -152,27 +153,29 @@ impl Building {
 
     fn bounds(&mut self, file: usize, both: &[Box<[u8]>; 2]) {
         match &mut self.bounds {
-            Bounds::Whole(ends) => put(ends, file, both.each_ref().map(|end| whole(&self.data_type, end))),
-            Bounds::Float(ends) => {
+            FileBounds::Whole(ends) => {
+                put(ends, file, both.each_ref().map(|end| whole(&self.data_type, end)))
+            }
+            FileBounds::Float(ends) => {
                 let [least, greatest] = both.each_ref().map(|end| float(end));
                 // A bound of zero stands for both zeros.
                 let signed = |bound: f64, zero: f64| if bound == 0.0 { zero } else { bound };
                 let least = least.map(|least| signed(least, -0.0));
                 put(ends, file, [least, greatest.map(|greatest| signed(greatest, 0.0))]);
             }
-            Bounds::Text(ends) => put(ends, file, both.clone().map(Some)),
-            Bounds::Unread => {}
+            FileBounds::Text(ends) => put(ends, file, both.clone().map(Some)),
+            FileBounds::Unread => {}
         }
     }
 
     fn finish(mut self, column: usize, files: usize) -> ColumnStatistics {
         self.nulls.resize(files, Nulls::Unknown);
         let [least, greatest]: [ArrayRef; 2] = match self.bounds {
-            Bounds::Whole(ends) => filled(ends, files).map(|end| typed(end, &self.data_type)),
-            Bounds::Float(ends) => filled(ends, files).map(|end| Arc::new(Float64Array::from(end)) as _),
-            Bounds::Text(ends) => filled(ends, files)
+            FileBounds::Whole(ends) => filled(ends, files).map(|end| typed(end, &self.data_type)),
+            FileBounds::Float(ends) => filled(ends, files).map(|end| Arc::new(Float64Array::from(end)) as _),
+            FileBounds::Text(ends) => filled(ends, files)
                 .map(|end| Arc::new(end.iter().map(Option::as_ref).collect::<BinaryArray>()) as _),
-            Bounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
+            FileBounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
         };
         ColumnStatistics { column, least, greatest, nulls: self.nulls.into() }
     }
@@ -254,7 +257,7 @@ mod tests {
     }
 
     fn between(least: &[u8], greatest: &[u8]) -> Stated {
-        let bytes = |bytes: &[u8]| Value::Bytes(bytes.into());
+        let bytes = |bytes: &[u8]| AvroValue::Bytes(bytes.into());
         Stated {
             nulls: Vec::new(),
             least: vec![(7, bytes(least))],
@@ -264,8 +267,8 @@ mod tests {
 
     #[test]
     fn files_have_both_bounds_or_none() {
-        let lone = Stated { least: vec![(7, Value::Bytes([1; 8].into()))], ..Stated::default() };
-        let unknown = Stated { least: vec![(9, Value::Bytes([1; 8].into()))], ..Stated::default() };
+        let lone = Stated { least: vec![(7, AvroValue::Bytes([1; 8].into()))], ..Stated::default() };
+        let unknown = Stated { least: vec![(9, AvroValue::Bytes([1; 8].into()))], ..Stated::default() };
         let widened = between(&(-5i32).to_le_bytes(), &7i32.to_le_bytes());
         let long = between(&1i64.to_le_bytes(), &(1i64 << 40).to_le_bytes());
         let short = between(&[1, 2], &[3, 4]);
@@ -279,7 +282,7 @@ mod tests {
 
     #[test]
     fn nulls_are_known_where_they_are_none_or_all() {
-        let count = |count: i64| Stated { nulls: vec![(7, Value::Long(count))], ..Stated::default() };
+        let count = |count: i64| Stated { nulls: vec![(7, AvroValue::Long(count))], ..Stated::default() };
         let found = collected("long", vec![count(0), count(2), Stated::default(), count(3), count(-1)]);
         let unknown = Nulls::Unknown;
         assert_eq!(*found.nulls, [Nulls::None, unknown, unknown, Nulls::All, unknown]);

@@ -3,18 +3,18 @@
 use forebay_arrow::array::ArrayRef;
 
 use crate::deletes::DeletionVector;
-use crate::schema::Column;
+use crate::schema::TableColumn;
 use crate::statistics::ColumnStatistics;
 
 /// A snapshot of a table: its columns, its live files, and the deletes that apply to them.
 #[derive(Debug)]
 pub struct Table {
     /// The columns in order.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// For each partition the columns with one value: the place of each column, and the value.
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, in the order of their locations.
-    pub files: Vec<File>,
+    pub files: Vec<TableFile>,
     /// The statistics of the columns for which the manifests have some, by the places of the files in
     /// them.
     pub statistics: Vec<ColumnStatistics>,
@@ -26,7 +26,7 @@ pub struct Table {
 
 /// A file with rows.
 #[derive(Debug)]
-pub struct File {
+pub struct TableFile {
     /// The location of the file.
     pub location: Box<str>,
     /// The size of the file in bytes.
@@ -69,7 +69,7 @@ pub struct Equality {
     /// partitions.
     pub partition: Option<u32>,
     /// The columns whose values identify deleted rows.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
 }
 
 impl Table {
@@ -80,13 +80,13 @@ impl Table {
 
     /// Whether deletes by position apply to a file: its rows belong to the same commit or an earlier one, and
     /// no deletion vector replaces the deletes.
-    pub fn concerns(&self, positions: &Positions, file: &File) -> bool {
+    pub fn concerns(&self, positions: &Positions, file: &TableFile) -> bool {
         file.sequence <= positions.sequence && file.deletion.is_none()
     }
 
     /// Whether deletes by value apply to a file: its rows belong to an earlier commit, and to the partition
     /// of the deletes.
-    pub fn compares(&self, equality: &Equality, file: &File) -> bool {
+    pub fn compares(&self, equality: &Equality, file: &TableFile) -> bool {
         file.sequence < equality.sequence
             && equality.partition.is_none_or(|partition| partition == file.partition)
     }

@@ -9,44 +9,50 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::datatypes::{DataType, TimeUnit};
 
-use crate::avro::Value;
+use crate::avro::AvroValue;
 
 pub(crate) const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
 /// An array of one row with the value; `None` if the value does not fit the type. A value of a narrower type
 /// is widened, since the column may have had that type when the value was written.
-pub(crate) fn array(data_type: &DataType, value: &Value) -> Option<ArrayRef> {
+pub(crate) fn array(data_type: &DataType, value: &AvroValue) -> Option<ArrayRef> {
     Some(match (data_type, value) {
-        (_, Value::Null) => new_null_array(data_type, 1),
-        (DataType::Boolean, Value::Boolean(value)) => Arc::new(BooleanArray::from(vec![*value])),
-        (DataType::Int32, Value::Int(value)) => Arc::new(Int32Array::from(vec![*value])),
-        (DataType::Int64, Value::Int(value)) => Arc::new(Int64Array::from(vec![i64::from(*value)])),
-        (DataType::Int64, Value::Long(value)) => Arc::new(Int64Array::from(vec![*value])),
-        (DataType::Float32, Value::Float(bits)) => Arc::new(Float32Array::from(vec![f32::from_bits(*bits)])),
-        (DataType::Float64, Value::Float(bits)) => {
+        (_, AvroValue::Null) => new_null_array(data_type, 1),
+        (DataType::Boolean, AvroValue::Boolean(value)) => Arc::new(BooleanArray::from(vec![*value])),
+        (DataType::Int32, AvroValue::Int(value)) => Arc::new(Int32Array::from(vec![*value])),
+        (DataType::Int64, AvroValue::Int(value)) => Arc::new(Int64Array::from(vec![i64::from(*value)])),
+        (DataType::Int64, AvroValue::Long(value)) => Arc::new(Int64Array::from(vec![*value])),
+        (DataType::Float32, AvroValue::Float(bits)) => {
+            Arc::new(Float32Array::from(vec![f32::from_bits(*bits)]))
+        }
+        (DataType::Float64, AvroValue::Float(bits)) => {
             Arc::new(Float64Array::from(vec![f64::from(f32::from_bits(*bits))]))
         }
-        (DataType::Float64, Value::Double(bits)) => Arc::new(Float64Array::from(vec![f64::from_bits(*bits)])),
-        (DataType::Date32, Value::Int(days)) => Arc::new(Date32Array::from(vec![*days])),
-        (DataType::Time64(TimeUnit::Microsecond), Value::Long(time)) => {
+        (DataType::Float64, AvroValue::Double(bits)) => {
+            Arc::new(Float64Array::from(vec![f64::from_bits(*bits)]))
+        }
+        (DataType::Date32, AvroValue::Int(days)) => Arc::new(Date32Array::from(vec![*days])),
+        (DataType::Time64(TimeUnit::Microsecond), AvroValue::Long(time)) => {
             Arc::new(Time64MicrosecondArray::from(vec![*time]))
         }
-        (DataType::Timestamp(TimeUnit::Microsecond, zone), Value::Long(_) | Value::Int(_)) => {
+        (DataType::Timestamp(TimeUnit::Microsecond, zone), AvroValue::Long(_) | AvroValue::Int(_)) => {
             let time = match value {
-                Value::Int(days) => i64::from(*days) * MICROSECONDS_A_DAY,
+                AvroValue::Int(days) => i64::from(*days) * MICROSECONDS_A_DAY,
                 other => other.clone().number()?,
             };
             Arc::new(TimestampMicrosecondArray::from(vec![time]).with_timezone_opt(zone.clone()))
         }
-        (DataType::Timestamp(TimeUnit::Nanosecond, zone), Value::Long(time)) => {
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone), AvroValue::Long(time)) => {
             Arc::new(TimestampNanosecondArray::from(vec![*time]).with_timezone_opt(zone.clone()))
         }
-        (DataType::Utf8View, Value::Text(text)) => Arc::new(StringViewArray::from(vec![&**text])),
-        (DataType::BinaryView, Value::Bytes(bytes)) => Arc::new(BinaryViewArray::from_iter_values([bytes])),
-        (DataType::FixedSizeBinary(size), Value::Bytes(bytes)) if bytes.len() == *size as usize => {
+        (DataType::Utf8View, AvroValue::Text(text)) => Arc::new(StringViewArray::from(vec![&**text])),
+        (DataType::BinaryView, AvroValue::Bytes(bytes)) => {
+            Arc::new(BinaryViewArray::from_iter_values([bytes]))
+        }
+        (DataType::FixedSizeBinary(size), AvroValue::Bytes(bytes)) if bytes.len() == *size as usize => {
             Arc::new(FixedSizeBinaryArray::try_from_iter([bytes].into_iter()).ok()?)
         }
-        (DataType::Decimal128(digits, scale), Value::Bytes(bytes)) => {
+        (DataType::Decimal128(digits, scale), AvroValue::Bytes(bytes)) => {
             let number = number_of(bytes)?;
             let most = 10i128.checked_pow(u32::from(*digits))?;
             let array =
@@ -77,27 +83,27 @@ mod tests {
 
     #[test]
     fn values_of_narrower_types_are_widened() {
-        let of = |data_type: &DataType, value: &Value| array(data_type, value).unwrap();
-        assert_eq!(of(&DataType::Int64, &Value::Int(-7)).as_primitive::<Int64Type>().value(0), -7);
-        let float = Value::Float(1.5f32.to_bits());
+        let of = |data_type: &DataType, value: &AvroValue| array(data_type, value).unwrap();
+        assert_eq!(of(&DataType::Int64, &AvroValue::Int(-7)).as_primitive::<Int64Type>().value(0), -7);
+        let float = AvroValue::Float(1.5f32.to_bits());
         assert_eq!(of(&DataType::Float64, &float).as_primitive::<Float64Type>().value(0), 1.5);
         let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let day = of(&moment, &Value::Int(-1));
+        let day = of(&moment, &AvroValue::Int(-1));
         assert_eq!(day.as_primitive::<TimestampMicrosecondType>().value(0), -MICROSECONDS_A_DAY);
-        let price = of(&DataType::Decimal128(9, 2), &Value::Bytes([0xff, 0x38].into()));
+        let price = of(&DataType::Decimal128(9, 2), &AvroValue::Bytes([0xff, 0x38].into()));
         assert_eq!(price.as_primitive::<Decimal128Type>().value(0), -200);
-        assert_eq!(of(&DataType::Utf8View, &Value::Null).null_count(), 1);
+        assert_eq!(of(&DataType::Utf8View, &AvroValue::Null).null_count(), 1);
     }
 
     #[test]
     fn values_of_other_types_are_none() {
         for (data_type, value) in [
-            (DataType::Int32, Value::Long(1)),
-            (DataType::Boolean, Value::Int(1)),
-            (DataType::Decimal128(2, 0), Value::Bytes([0, 100].into())),
-            (DataType::Decimal128(38, 0), Value::Bytes([1; 17].into())),
-            (DataType::Decimal128(38, 0), Value::Bytes([].into())),
-            (DataType::FixedSizeBinary(2), Value::Bytes([1].into())),
+            (DataType::Int32, AvroValue::Long(1)),
+            (DataType::Boolean, AvroValue::Int(1)),
+            (DataType::Decimal128(2, 0), AvroValue::Bytes([0, 100].into())),
+            (DataType::Decimal128(38, 0), AvroValue::Bytes([1; 17].into())),
+            (DataType::Decimal128(38, 0), AvroValue::Bytes([].into())),
+            (DataType::FixedSizeBinary(2), AvroValue::Bytes([1].into())),
         ] {
             assert!(array(&data_type, &value).is_none(), "{data_type} {value:?}");
         }

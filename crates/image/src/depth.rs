@@ -26,7 +26,7 @@ impl Depth {
 }
 
 /// A channel of a pixel as it is stored in a buffer.
-pub(super) trait Level: Copy {
+pub(super) trait ChannelLevel: Copy {
     /// The level as a number.
     fn value(self) -> f32;
 
@@ -34,7 +34,7 @@ pub(super) trait Level: Copy {
     fn of(value: f32) -> Self;
 }
 
-impl Level for u8 {
+impl ChannelLevel for u8 {
     fn value(self) -> f32 {
         f32::from(self)
     }
@@ -45,7 +45,7 @@ impl Level for u8 {
 }
 
 /// The bytes of a 16-bit number, which buffers need not align.
-impl Level for [u8; 2] {
+impl ChannelLevel for [u8; 2] {
     fn value(self) -> f32 {
         f32::from(u16::from_ne_bytes(self))
     }

@@ -27,31 +27,37 @@ const WIDE_COLOUR: usize = RGB * Depth::Sixteen.bytes();
 #[derive(Default)]
 pub(super) struct ValueTable {
     made_for: Option<(PixelType, Option<Normalize>)>,
-    values: Values,
+    values: FinishValues,
 }
 
-enum Values {
+enum FinishValues {
     U16(Box<[[u16; LEVELS]; RGB]>),
     U32(Box<[[u32; LEVELS]; RGB]>),
 }
 
-impl Default for Values {
+impl Default for FinishValues {
     fn default() -> Self {
-        Values::U16(Box::new([[0; LEVELS]; RGB]))
+        FinishValues::U16(Box::new([[0; LEVELS]; RGB]))
     }
 }
 
 impl ValueTable {
     /// The values for `image`, computed if the last image on this thread had others.
-    fn values(&mut self, image: &Image) -> &Values {
+    fn values(&mut self, image: &Image) -> &FinishValues {
         let wanted = (image.pixel_type(), image.normalize);
         if self.made_for != Some(wanted) {
             let normal = |channel, level: u16| normalized(wanted.1, channel, f32::from(level) / WHITE);
             self.values = match image.pixel_type() {
-                PixelType::U16 => Values::U16(table(|_, level| level * WIDENING)),
-                PixelType::BF16 => Values::U16(table(|c, level| bf16::from_f32(normal(c, level)).to_bits())),
-                PixelType::F16 => Values::U16(table(|c, level| f16::from_f32(normal(c, level)).to_bits())),
-                PixelType::F32 | PixelType::U8 => Values::U32(table(|c, level| normal(c, level).to_bits())),
+                PixelType::U16 => FinishValues::U16(table(|_, level| level * WIDENING)),
+                PixelType::BF16 => {
+                    FinishValues::U16(table(|c, level| bf16::from_f32(normal(c, level)).to_bits()))
+                }
+                PixelType::F16 => {
+                    FinishValues::U16(table(|c, level| f16::from_f32(normal(c, level)).to_bits()))
+                }
+                PixelType::F32 | PixelType::U8 => {
+                    FinishValues::U32(table(|c, level| normal(c, level).to_bits()))
+                }
             };
             self.made_for = Some(wanted);
         }
@@ -109,7 +115,8 @@ pub(super) fn finish(
     table: &mut ValueTable,
     slot: &mut [u8],
 ) {
-    let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), mirror };
+    let out =
+        FinishPass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), mirror };
     if depth == Depth::Sixteen {
         return out.write_wide(image, pixels, slot);
     }
@@ -117,23 +124,23 @@ pub(super) fn finish(
         return out.write(pixels, slot, |_, level| [level]);
     }
     match table.values(image) {
-        Values::U16(values) => {
+        FinishValues::U16(values) => {
             out.write(pixels, slot, |channel, level| values[channel][usize::from(level)].to_ne_bytes());
         }
-        Values::U32(values) => {
+        FinishValues::U32(values) => {
             out.write(pixels, slot, |channel, level| values[channel][usize::from(level)].to_ne_bytes());
         }
     }
 }
 
-struct Pass {
+struct FinishPass {
     size: Size,
     channels: usize,
     layout: Layout,
     mirror: Mirror,
 }
 
-impl Pass {
+impl FinishPass {
     /// Writes like [`write`](Self::write), from levels of 16 bits.
     fn write_wide(&self, image: &Image, pixels: &[u8], slot: &mut [u8]) {
         let (pixels, _) = pixels.as_chunks::<{ Depth::Sixteen.bytes() }>();

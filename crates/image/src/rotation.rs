@@ -2,7 +2,7 @@
 //!
 //! The formulas are those of torchvision's `rotate` on tensors, with `expand=False`.
 
-use super::depth::{Depth, Level, WIDENING};
+use super::depth::{ChannelLevel, Depth, WIDENING};
 use super::draws::{Draws, Operation, RowKey};
 use super::spec::{Image, Interpolation, LUMA, RGB, Rotation, Size};
 
@@ -53,7 +53,7 @@ impl Turn {
         }
     }
 
-    fn levels<L: Level>(&self, from: &[L], size: Size, channels: usize, fill: [L; RGB], to: &mut [L]) {
+    fn levels<L: ChannelLevel>(&self, from: &[L], size: Size, channels: usize, fill: [L; RGB], to: &mut [L]) {
         match (self.interpolation, channels) {
             (Interpolation::Nearest, LUMA) => self.nearest(from, size, [fill[0]], to),
             (Interpolation::Nearest, _) => self.nearest(from, size, fill, to),
@@ -80,7 +80,7 @@ impl Turn {
 
     /// Turns pixels with a level for each channel. Pixels outside the image count as 0, and the result is
     /// mixed with the fill by the share that is inside.
-    fn bilinear<L: Level, const CHANNELS: usize>(
+    fn bilinear<L: ChannelLevel, const CHANNELS: usize>(
         &self,
         from: &[L],
         size: Size,

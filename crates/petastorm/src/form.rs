@@ -16,7 +16,7 @@ use crate::budget::Budget;
 use crate::codec::Codec;
 use crate::dtype::Dtype;
 use crate::fail::{malformed, shortened};
-use crate::heap::{Heap, How, Node, Object, Value};
+use crate::heap::{Heap, HeapValue, How, Node, Object};
 use crate::name::Name;
 use crate::scalar;
 use crate::spark::{SparkClass, SparkType};
@@ -32,7 +32,7 @@ const DECIMAL: (u32, i32) = (10, 0);
 const PARTS: [&str; 5] = ["name", "numpy_dtype", "shape", "codec", "nullable"];
 
 /// Reads `value` as a schema.
-pub(crate) fn unischema(value: Value, heap: &Heap, budget: &mut Budget) -> Result<Unischema> {
+pub(crate) fn unischema(value: HeapValue, heap: &Heap, budget: &mut Budget) -> Result<Unischema> {
     let mut form = SchemaReader { heap, budget };
     let (name, state) = form.instance(value).ok_or_else(|| malformed("it is not an object of a class"))?;
     if name != Name::Unischema {
@@ -49,7 +49,7 @@ struct SchemaReader<'a> {
 }
 
 impl<'a> SchemaReader<'a> {
-    fn fields(&mut self, value: Value) -> Result<Vec<Field>> {
+    fn fields(&mut self, value: HeapValue) -> Result<Vec<Field>> {
         let mut names = HashSet::new();
         let mut fields = Vec::new();
         for (key, value) in self.ordered(value)? {
@@ -73,7 +73,7 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The keys and values of an `OrderedDict`.
-    fn ordered(&mut self, value: Value) -> Result<Vec<(Value, Value)>> {
+    fn ordered(&mut self, value: HeapValue) -> Result<Vec<(HeapValue, HeapValue)>> {
         let dict = self.heap.as_object(value).filter(|object| object.callee == Name::OrderedDict);
         let dict = dict.ok_or_else(|| malformed("`_fields` is not an `OrderedDict`"))?;
         let pairs = match self.arguments(dict) {
@@ -82,7 +82,7 @@ impl<'a> SchemaReader<'a> {
             _ => return Err(malformed("`_fields` has too many arguments")),
         };
         self.budget.steps(pairs.len() + dict.items.len())?;
-        self.budget.block((pairs.len() + dict.items.len()) * size_of::<(Value, Value)>())?;
+        self.budget.block((pairs.len() + dict.items.len()) * size_of::<(HeapValue, HeapValue)>())?;
         let mut all = Vec::with_capacity(pairs.len() + dict.items.len());
         for pair in pairs {
             match self.heap.as_sequence(*pair) {
@@ -94,7 +94,7 @@ impl<'a> SchemaReader<'a> {
         Ok(all)
     }
 
-    fn field(&mut self, value: Value) -> Result<Field> {
+    fn field(&mut self, value: HeapValue) -> Result<Field> {
         let [name, dtype, shape, codec, nullable] = self.parts(value)?;
         let name = self.text(name, "the name of a field")?;
         let read = |form: &mut Self| {
@@ -109,14 +109,14 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The parts of a field, which has one of three forms.
-    fn parts(&mut self, value: Value) -> Result<[Value; 5]> {
+    fn parts(&mut self, value: HeapValue) -> Result<[HeapValue; 5]> {
         self.budget.steps(1)?;
         let no_field = || malformed("`_fields` has what is not a `UnischemaField`");
         let object = self.heap.as_object(value).ok_or_else(no_field)?;
-        let is_field = |class: &Value| *class == Value::Name(Name::UnischemaField);
+        let is_field = |class: &HeapValue| *class == HeapValue::Name(Name::UnischemaField);
         let values = match (object.how, object.callee, self.arguments(object)) {
             (How::New, Name::UnischemaField, values) => Some(values),
-            (How::Reduce, Name::Reconstructor, [class, Value::Name(Name::Tuple), values])
+            (How::Reduce, Name::Reconstructor, [class, HeapValue::Name(Name::Tuple), values])
                 if is_field(class) =>
             {
                 self.heap.as_tuple(*values)
@@ -130,13 +130,13 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The parts of a field that is given by names and values, in the order of [`PARTS`].
-    fn restored(&self, class: Value, names: Value, values: Value) -> Option<[Value; 5]> {
-        let names: &[Value; 5] = self.heap.as_sequence(names)?.try_into().ok()?;
-        let values: &[Value; 5] = self.heap.as_sequence(values)?.try_into().ok()?;
+    fn restored(&self, class: HeapValue, names: HeapValue, values: HeapValue) -> Option<[HeapValue; 5]> {
+        let names: &[HeapValue; 5] = self.heap.as_sequence(names)?.try_into().ok()?;
+        let values: &[HeapValue; 5] = self.heap.as_sequence(values)?.try_into().ok()?;
         if self.heap.as_text(class)? != "UnischemaField" {
             return None;
         }
-        let mut parts = [Value::None; 5];
+        let mut parts = [HeapValue::None; 5];
         for (part, wanted) in parts.iter_mut().zip(PARTS) {
             let place = names.iter().position(|name| self.heap.as_text(*name) == Some(wanted))?;
             *part = values[place];
@@ -145,19 +145,19 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// Reads a type that is a class or a `numpy.dtype`.
-    fn dtype(&mut self, value: Value) -> Result<Dtype> {
+    fn dtype(&mut self, value: HeapValue) -> Result<Dtype> {
         match value {
-            Value::Name(Name::Type(dtype)) => Ok(dtype),
+            HeapValue::Name(Name::Type(dtype)) => Ok(dtype),
             _ => scalar::dtype(value, self.heap),
         }
     }
 
-    fn shape(&mut self, value: Value) -> Result<Vec<Option<u64>>> {
+    fn shape(&mut self, value: HeapValue) -> Result<Vec<Option<u64>>> {
         let lengths = self.heap.as_sequence(value).ok_or_else(|| malformed("its shape is not a tuple"))?;
         self.budget.steps(lengths.len())?;
         self.budget.block(lengths.len() * size_of::<Option<u64>>())?;
-        let length = |value: &Value| match value {
-            Value::None => Ok(None),
+        let length = |value: &HeapValue| match value {
+            HeapValue::None => Ok(None),
             _ => match scalar::integer(*value, self.heap).and_then(|length| u64::try_from(length).ok()) {
                 Some(length) => Ok(Some(length)),
                 None => Err(malformed("its shape has what is not a length")),
@@ -170,9 +170,9 @@ impl<'a> SchemaReader<'a> {
         Ok(shape)
     }
 
-    fn nullable(&mut self, value: Value) -> Result<bool> {
+    fn nullable(&mut self, value: HeapValue) -> Result<bool> {
         match value {
-            Value::None => Ok(false),
+            HeapValue::None => Ok(false),
             _ => match scalar::integer(value, self.heap) {
                 Some(nullable @ 0..=1) => Ok(nullable == 1),
                 _ => Err(malformed("whether it is nullable is not a boolean")),
@@ -180,8 +180,8 @@ impl<'a> SchemaReader<'a> {
         }
     }
 
-    fn codec(&mut self, value: Value) -> Result<Option<Codec>> {
-        if value == Value::None {
+    fn codec(&mut self, value: HeapValue) -> Result<Option<Codec>> {
+        if value == HeapValue::None {
             return Ok(None);
         }
         let (name, state) = self.instance(value).ok_or_else(|| malformed("its codec is not an object"))?;
@@ -198,7 +198,7 @@ impl<'a> SchemaReader<'a> {
         }))
     }
 
-    fn image(&mut self, state: Value) -> Result<Codec> {
+    fn image(&mut self, state: HeapValue) -> Result<Codec> {
         let format = match self.attribute(state, "_image_codec")? {
             Some(format) => Some(format),
             // Petastorm before 0.3 named the attribute differently.
@@ -213,7 +213,7 @@ impl<'a> SchemaReader<'a> {
         })
     }
 
-    fn spark_type(&mut self, value: Value, depth: usize) -> Result<SparkType> {
+    fn spark_type(&mut self, value: HeapValue, depth: usize) -> Result<SparkType> {
         self.budget.steps(1)?;
         self.budget.block(size_of::<SparkType>())?;
         let Some((Name::Spark(class), state)) = self.instance(value) else {
@@ -244,25 +244,25 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The class and the state of an instance.
-    fn instance(&self, value: Value) -> Option<(Name, Value)> {
+    fn instance(&self, value: HeapValue) -> Option<(Name, HeapValue)> {
         let object = self.heap.as_object(value)?;
         match (object.how, object.callee, self.arguments(object)) {
             (How::New, class, []) => Some((class, object.state)),
             (
                 How::Reduce,
                 Name::Reconstructor,
-                [Value::Name(class), Value::Name(Name::Object), Value::None],
+                [HeapValue::Name(class), HeapValue::Name(Name::Object), HeapValue::None],
             ) => Some((*class, object.state)),
             _ => None,
         }
     }
 
-    fn arguments(&self, object: &Object) -> &'a [Value] {
+    fn arguments(&self, object: &Object) -> &'a [HeapValue] {
         self.heap.as_tuple(object.arguments).unwrap_or_default()
     }
 
     /// The attribute `name` in a state, if the state has it.
-    fn attribute(&mut self, state: Value, name: &str) -> Result<Option<Value>> {
+    fn attribute(&mut self, state: HeapValue, name: &str) -> Result<Option<HeapValue>> {
         let Some(Node::Dict(items)) = self.heap.node(state) else { return Ok(None) };
         self.budget.steps(items.len())?;
         let mut last_first = items.iter().rev();
@@ -270,9 +270,9 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// The attribute `name` as a number; `None` if it is missing or `None` in Python.
-    fn number<T: TryFrom<i64>>(&mut self, state: Value, name: &str, what: &str) -> Result<Option<T>> {
+    fn number<T: TryFrom<i64>>(&mut self, state: HeapValue, name: &str, what: &str) -> Result<Option<T>> {
         match self.attribute(state, name)? {
-            None | Some(Value::None) => Ok(None),
+            None | Some(HeapValue::None) => Ok(None),
             Some(value) => {
                 match scalar::integer(value, self.heap).and_then(|number| T::try_from(number).ok()) {
                     Some(number) => Ok(Some(number)),
@@ -283,7 +283,7 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// A copy of the text in `value`. An error names it `what`.
-    fn text(&mut self, value: Value, what: &str) -> Result<String> {
+    fn text(&mut self, value: HeapValue, what: &str) -> Result<String> {
         let text = self.heap.as_text(value).ok_or_else(|| malformed(format!("{what} is not text")))?;
         self.budget.block(text.len())?;
         Ok(text.to_owned())

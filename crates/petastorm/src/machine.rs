@@ -9,7 +9,7 @@ use forebay_base::Result;
 
 use crate::budget::Budget;
 use crate::fail::damaged;
-use crate::heap::{Heap, How, Node, Object, Value};
+use crate::heap::{Heap, HeapValue, How, Node, Object};
 use crate::input::Input;
 use crate::literal;
 use crate::name::Name;
@@ -21,7 +21,7 @@ const MEMORY_ENTRY_BYTES: usize = 96;
 const PROTOCOLS: std::ops::RangeInclusive<u8> = 0..=5;
 
 /// Runs `pickle`, and returns its one value and the heap that the value refers to.
-pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(Value, Heap)> {
+pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(HeapValue, Heap)> {
     let mut machine = Machine {
         input: Input::new(pickle),
         at: 0,
@@ -44,12 +44,12 @@ struct Machine<'a, 'b> {
     input: Input<'a>,
     /// The position of the present instruction.
     at: usize,
-    stack: Vec<Value>,
+    stack: Vec<HeapValue>,
     /// How many values the stack had at each mark.
     marks: Vec<usize>,
     /// The largest number of values and marks on the stack so far.
     highest: usize,
-    memory: HashMap<u64, Value>,
+    memory: HashMap<u64, HeapValue>,
     heap: Heap,
     budget: &'b mut Budget,
 }
@@ -71,9 +71,9 @@ impl Machine<'_, '_> {
             b'1' => self.drop_to_mark()?,
             b'2' => self.push(self.top()?)?,
             // Instructions for constants and numbers.
-            b'N' => self.push(Value::None)?,
-            0x88 => self.push(Value::Bool(true))?,
-            0x89 => self.push(Value::Bool(false))?,
+            b'N' => self.push(HeapValue::None)?,
+            0x88 => self.push(HeapValue::Bool(true))?,
+            0x89 => self.push(HeapValue::Bool(false))?,
             b'I' | b'L' => self.written_number()?,
             b'K' => self.unsigned::<1>()?,
             b'M' => self.unsigned::<2>()?,
@@ -151,7 +151,7 @@ impl Machine<'_, '_> {
         self.grown()
     }
 
-    fn push(&mut self, value: Value) -> Result<()> {
+    fn push(&mut self, value: HeapValue) -> Result<()> {
         self.stack.push(value);
         self.grown()
     }
@@ -160,16 +160,16 @@ impl Machine<'_, '_> {
     fn grown(&mut self) -> Result<()> {
         if self.stack.len() + self.marks.len() > self.highest {
             self.highest += 1;
-            self.budget.grow::<Value>(1)?;
+            self.budget.grow::<HeapValue>(1)?;
         }
         Ok(())
     }
 
-    fn top(&self) -> Result<Value> {
+    fn top(&self) -> Result<HeapValue> {
         self.stack.last().copied().ok_or_else(|| self.damaged("its stack is empty"))
     }
 
-    fn pop(&mut self) -> Result<Value> {
+    fn pop(&mut self) -> Result<HeapValue> {
         let top = self.top()?;
         self.stack.pop();
         Ok(top)
@@ -207,16 +207,16 @@ impl Machine<'_, '_> {
 
     fn written_number(&mut self) -> Result<()> {
         let value = match self.input.line()? {
-            b"00" => Value::Bool(false),
-            b"01" => Value::Bool(true),
-            line => Value::Int(literal::number(line).ok_or_else(|| self.no_number())?),
+            b"00" => HeapValue::Bool(false),
+            b"01" => HeapValue::Bool(true),
+            line => HeapValue::Int(literal::number(line).ok_or_else(|| self.no_number())?),
         };
         self.push(value)
     }
 
     fn unsigned<const N: usize>(&mut self) -> Result<()> {
         let number = self.input.number::<N>()?;
-        self.push(Value::Int(number as i64))
+        self.push(HeapValue::Int(number as i64))
     }
 
     fn number_of<const N: usize>(&mut self) -> Result<()> {
@@ -233,7 +233,7 @@ impl Machine<'_, '_> {
         };
         let mut whole = [sign; size_of::<i64>()];
         whole.get_mut(..bytes.len()).ok_or_else(|| self.no_number())?.copy_from_slice(bytes);
-        self.push(Value::Int(i64::from_le_bytes(whole)))
+        self.push(HeapValue::Int(i64::from_le_bytes(whole)))
     }
 
     fn no_number(&self) -> forebay_base::Error {
@@ -332,7 +332,7 @@ impl Machine<'_, '_> {
     /// Appends the last `count` values to the list below them.
     fn append(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
-        self.budget.grow::<Value>(count)?;
+        self.budget.grow::<HeapValue>(count)?;
         let (below, added) = self.stack.split_at(from);
         match below.last().and_then(|list| self.heap.node_mut(*list)) {
             Some(Node::List(values)) => values.extend_from_slice(added),
@@ -354,7 +354,7 @@ impl Machine<'_, '_> {
         if !count.is_multiple_of(2) {
             return Err(self.damaged("a key lacks its value"));
         }
-        self.budget.grow::<(Value, Value)>(count / 2)?;
+        self.budget.grow::<(HeapValue, HeapValue)>(count / 2)?;
         let (below, added) = self.stack.split_at(from);
         let items = match below.last().and_then(|target| self.heap.node_mut(*target)) {
             Some(Node::Dict(items)) => items,
@@ -407,7 +407,7 @@ impl Machine<'_, '_> {
     fn name_written(&mut self) -> Result<()> {
         let (module, name) = (self.input.line()?, self.input.line()?);
         let name = Name::new(&String::from_utf8_lossy(module), &String::from_utf8_lossy(name), self.at)?;
-        self.push(Value::Name(name))
+        self.push(HeapValue::Name(name))
     }
 
     /// The error for an instance of an old class of Python 2, which names the class.
@@ -424,19 +424,19 @@ impl Machine<'_, '_> {
             return Err(self.damaged("a name is not text"));
         };
         let name = Name::new(module, name, self.at)?;
-        self.push(Value::Name(name))
+        self.push(HeapValue::Name(name))
     }
 
     /// Records a call of the name below the last value, with that value as the arguments.
     fn object(&mut self, how: How) -> Result<()> {
         let (arguments, callee) = (self.pop()?, self.pop()?);
-        let Value::Name(callee) = callee else {
+        let HeapValue::Name(callee) = callee else {
             return Err(self.damaged("it calls what is not a name"));
         };
         if self.heap.as_tuple(arguments).is_none() {
             return Err(self.damaged("the arguments of a call are not a tuple"));
         }
-        let object = Object { how, callee, arguments, state: Value::None, items: Vec::new() };
+        let object = Object { how, callee, arguments, state: HeapValue::None, items: Vec::new() };
         let object = self.heap.object(object, self.budget)?;
         self.push(object)
     }

@@ -4,11 +4,11 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::dtype::Dtype;
 use crate::fail::{malformed, shortened};
-use crate::heap::{Heap, How, Node, Object, Value};
+use crate::heap::{Heap, HeapValue, How, Node, Object};
 use crate::name::Name;
 
 /// The type of a `numpy.dtype`.
-pub(crate) fn dtype(value: Value, heap: &Heap) -> Result<Dtype> {
+pub(crate) fn dtype(value: HeapValue, heap: &Heap) -> Result<Dtype> {
     let call = call(value, heap, Name::NumpyDtype);
     let code =
         call.and_then(|call| heap.as_tuple(call.arguments)?.first()).and_then(|code| heap.as_text(*code));
@@ -20,10 +20,10 @@ pub(crate) fn dtype(value: Value, heap: &Heap) -> Result<Dtype> {
 }
 
 /// An integer or a boolean of Python or of numpy.
-pub(crate) fn integer(value: Value, heap: &Heap) -> Option<i64> {
+pub(crate) fn integer(value: HeapValue, heap: &Heap) -> Option<i64> {
     match value {
-        Value::Bool(value) => Some(value.into()),
-        Value::Int(value) => Some(value),
+        HeapValue::Bool(value) => Some(value.into()),
+        HeapValue::Int(value) => Some(value),
         _ => {
             let call = call(value, heap, Name::NumpyScalar)?;
             let [dtype, bytes] = heap.as_tuple(call.arguments)? else { return None };
@@ -33,7 +33,7 @@ pub(crate) fn integer(value: Value, heap: &Heap) -> Option<i64> {
 }
 
 /// The integer in `bytes`. The object `value` has its type and its byte order.
-fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
+fn number(value: HeapValue, bytes: &[u8], heap: &Heap) -> Option<i64> {
     let dtype = dtype(value, heap).ok()?;
     let signed = match dtype {
         Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64 => true,
@@ -58,7 +58,7 @@ fn number(value: Value, bytes: &[u8], heap: &Heap) -> Option<i64> {
 
 /// The content of a bytes object. Older protocols write it as text in Latin 1 and a call that encodes the
 /// text.
-fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
+fn bytes_of(value: HeapValue, heap: &Heap) -> Option<Vec<u8>> {
     /// The size of the longest number, in bytes.
     const MAX_NUMBER_BYTES: usize = size_of::<u64>();
     match heap.node(value)? {
@@ -77,6 +77,6 @@ fn bytes_of(value: Value, heap: &Heap) -> Option<Vec<u8>> {
 }
 
 /// The recorded call in `value`, if it is a call of `callee`.
-fn call(value: Value, heap: &Heap, callee: Name) -> Option<&Object> {
+fn call(value: HeapValue, heap: &Heap, callee: Name) -> Option<&Object> {
     heap.as_object(value).filter(|object| object.how == How::Reduce && object.callee == callee)
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use bitmap::Bitmap;
 use forebay_arrow::buffer::BooleanBuffer;
 use parquet::arrow::arrow_reader::RowSelection;
-use runs::Runs;
+use runs::RowRuns;
 
 /// Some of the rows of a row group, in their stored order. Cheap to clone.
 ///
@@ -31,31 +31,31 @@ use runs::Runs;
 ///
 /// A set takes sixteen bytes, since there is one for each row group.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RowSet(Form);
+pub struct RowSet(SetForm);
 
 /// A form of the set; each has the number of rows to choose from: `0..rows`.
 #[derive(Clone, PartialEq, Eq)]
-enum Form {
+enum SetForm {
     None(u32),
     All(u32),
-    Runs(u32, Arc<Runs>),
+    Runs(u32, Arc<RowRuns>),
     Bitmap(u32, Arc<Bitmap>),
 }
 
 impl RowSet {
     /// All of `rows` rows.
     pub fn all(rows: u32) -> Self {
-        RowSet(Form::All(rows))
+        RowSet(SetForm::All(rows))
     }
 
     /// None of `rows` rows.
     pub fn none(rows: u32) -> Self {
-        RowSet(if rows == 0 { Form::All(rows) } else { Form::None(rows) })
+        RowSet(if rows == 0 { SetForm::All(rows) } else { SetForm::None(rows) })
     }
 
     /// The rows among `rows` that lie in `ranges`, which ascend and do not overlap.
     pub fn from_runs(rows: u32, ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
-        let mut builder = Builder::new(rows);
+        let mut builder = RowSetBuilder::new(rows);
         ranges.into_iter().for_each(|range| builder.push(range));
         builder.finish()
     }
@@ -68,31 +68,33 @@ impl RowSet {
     /// The number of rows to choose from, in the set or not.
     pub fn rows(&self) -> u32 {
         match self.0 {
-            Form::None(rows) | Form::All(rows) | Form::Runs(rows, _) | Form::Bitmap(rows, _) => rows,
+            SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => {
+                rows
+            }
         }
     }
 
     /// The number of rows in the set.
     pub fn count(&self) -> u32 {
         match &self.0 {
-            Form::None(_) => 0,
-            Form::All(rows) => *rows,
-            Form::Runs(_, runs) => runs.count(),
-            Form::Bitmap(_, bitmap) => bitmap.count(),
+            SetForm::None(_) => 0,
+            SetForm::All(rows) => *rows,
+            SetForm::Runs(_, runs) => runs.count(),
+            SetForm::Bitmap(_, bitmap) => bitmap.count(),
         }
     }
 
     /// Whether every row is in the set.
     pub fn is_all(&self) -> bool {
-        matches!(self.0, Form::All(_))
+        matches!(self.0, SetForm::All(_))
     }
 
     /// The memory that it takes in addition to its own size.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
-            Form::None(_) | Form::All(_) => 0,
-            Form::Runs(_, runs) => runs.bytes(),
-            Form::Bitmap(_, bitmap) => bitmap.bytes(),
+            SetForm::None(_) | SetForm::All(_) => 0,
+            SetForm::Runs(_, runs) => runs.bytes(),
+            SetForm::Bitmap(_, bitmap) => bitmap.bytes(),
         }
     }
 
@@ -100,9 +102,9 @@ impl RowSet {
     pub fn select(&self, ordinal: u32) -> u32 {
         debug_assert!(ordinal < self.count(), "row {ordinal} of {}", self.count());
         match &self.0 {
-            Form::None(_) | Form::All(_) => ordinal,
-            Form::Runs(_, runs) => runs.select(ordinal),
-            Form::Bitmap(_, bitmap) => bitmap.select(ordinal),
+            SetForm::None(_) | SetForm::All(_) => ordinal,
+            SetForm::Runs(_, runs) => runs.select(ordinal),
+            SetForm::Bitmap(_, bitmap) => bitmap.select(ordinal),
         }
     }
 
@@ -110,10 +112,10 @@ impl RowSet {
     pub fn rank(&self, row: u32) -> u32 {
         let row = row.min(self.rows());
         match &self.0 {
-            Form::None(_) => 0,
-            Form::All(_) => row,
-            Form::Runs(_, runs) => runs.rank(row),
-            Form::Bitmap(_, bitmap) => bitmap.rank(row),
+            SetForm::None(_) => 0,
+            SetForm::All(_) => row,
+            SetForm::Runs(_, runs) => runs.rank(row),
+            SetForm::Bitmap(_, bitmap) => bitmap.rank(row),
         }
     }
 
@@ -127,9 +129,11 @@ impl RowSet {
             }
             let most = end - at;
             let run = match &self.0 {
-                Form::None(_) | Form::All(_) => at..end,
-                Form::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
-                Form::Bitmap(_, bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
+                SetForm::None(_) | SetForm::All(_) => at..end,
+                SetForm::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
+                SetForm::Bitmap(_, bitmap) => {
+                    bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most)
+                }
             };
             at += run.end - run.start;
             Some(run)
@@ -138,7 +142,7 @@ impl RowSet {
 
     /// The rows that are not in the set.
     pub fn complement(&self) -> Self {
-        let mut builder = Builder::new(self.rows());
+        let mut builder = RowSetBuilder::new(self.rows());
         let mut from = 0;
         for run in self.runs(0..self.count()) {
             builder.push(from..run.start);
@@ -152,8 +156,8 @@ impl RowSet {
     pub fn intersection(&self, other: &RowSet) -> Self {
         debug_assert_eq!(self.rows(), other.rows());
         match (&self.0, &other.0) {
-            (_, Form::All(_)) => self.clone(),
-            (Form::All(_), _) => other.clone(),
+            (_, SetForm::All(_)) => self.clone(),
+            (SetForm::All(_), _) => other.clone(),
             _ => {
                 let of_other = |run: Range<u32>| {
                     let rows = other.rank(run.start)..other.rank(run.end);
@@ -178,8 +182,8 @@ impl RowSet {
     pub fn compose(&self, inner: &RowSet) -> Self {
         debug_assert_eq!(inner.rows(), self.count());
         match (&self.0, &inner.0) {
-            (_, Form::All(_)) => self.clone(),
-            (Form::All(_), _) => inner.clone(),
+            (_, SetForm::All(_)) => self.clone(),
+            (SetForm::All(_), _) => inner.clone(),
             _ => {
                 let inner = inner.runs(0..inner.count());
                 RowSet::from_runs(self.rows(), inner.flat_map(|ordinals| self.runs(ordinals)))
@@ -209,30 +213,30 @@ impl RowSet {
 impl fmt::Debug for RowSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let form = match &self.0 {
-            Form::None(_) => "none",
-            Form::All(_) => "all",
-            Form::Runs(..) => "runs",
-            Form::Bitmap(..) => "bitmap",
+            SetForm::None(_) => "none",
+            SetForm::All(_) => "all",
+            SetForm::Runs(..) => "runs",
+            SetForm::Bitmap(..) => "bitmap",
         };
         write!(f, "{} of {} rows ({form})", self.count(), self.rows())
     }
 }
 
 /// A set that is being built: runs, until they take more memory than a bitmap.
-struct Builder {
+struct RowSetBuilder {
     rows: u32,
     count: u32,
     /// The last run, still growing.
     last: Range<u32>,
-    runs: Vec<runs::Run>,
+    runs: Vec<runs::RowRun>,
     most_runs: usize,
     words: Option<Vec<u64>>,
 }
 
-impl Builder {
+impl RowSetBuilder {
     fn new(rows: u32) -> Self {
-        let most_runs = bitmap::bytes(rows) as usize / size_of::<runs::Run>();
-        Builder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs, words: None }
+        let most_runs = bitmap::bytes(rows) as usize / size_of::<runs::RowRun>();
+        RowSetBuilder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs, words: None }
     }
 
     /// Adds rows after all that were added before.
@@ -265,7 +269,7 @@ impl Builder {
         }
         match &mut self.words {
             Some(words) => bitmap::set(words, run.clone()),
-            None => self.runs.push(runs::Run { start: run.start, before: self.count }),
+            None => self.runs.push(runs::RowRun { start: run.start, before: self.count }),
         }
         self.count += run.end - run.start;
     }
@@ -275,10 +279,10 @@ impl Builder {
         self.settle(last);
         let rows = self.rows;
         RowSet(match (self.count, self.words) {
-            (count, _) if count == rows => Form::All(rows),
-            (0, _) => Form::None(rows),
-            (count, None) => Form::Runs(rows, Arc::new(Runs::new(self.runs, count))),
-            (_, Some(words)) => Form::Bitmap(rows, Arc::new(Bitmap::new(words))),
+            (count, _) if count == rows => SetForm::All(rows),
+            (0, _) => SetForm::None(rows),
+            (count, None) => SetForm::Runs(rows, Arc::new(RowRuns::new(self.runs, count))),
+            (_, Some(words)) => SetForm::Bitmap(rows, Arc::new(Bitmap::new(words))),
         })
     }
 }

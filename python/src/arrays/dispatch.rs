@@ -22,7 +22,7 @@ pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,
     column: &ArrayRef,
-    of: nulls::Origin,
+    of: nulls::BatchOrigin,
 ) -> PyResult<Bound<'py, PyAny>> {
     nulls::refuse(py, field, column.as_ref(), of)?;
     if let Some(array) = texts::array(py, field, column) {

@@ -13,7 +13,7 @@ const LEAVE_OUT: &str = "leave such rows out with `on_bad_row`";
 
 /// Says where a batch comes from, which decides the remedies for its nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum BatchOrigin {
     Loader,
     /// A mix does not take the options of its sources, and may have columns that a source does not have.
     Mix,
@@ -35,7 +35,7 @@ fn fill(data_type: &DataType) -> Option<&'static str> {
 }
 
 /// Refuses a column in which a value is missing that an array needs, in a row or within it.
-pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origin) -> PyResult<()> {
+pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: BatchOrigin) -> PyResult<()> {
     let Some(row) = null_rows(array).first().copied() else { return Ok(()) };
     let name = field.name();
     let path = null_field(array, row);
@@ -48,9 +48,9 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origi
         Error::new(ErrorKind::BadRow, format!("row {row} of this batch {what}, and an array has no nulls"))
             .at(Place::default().column(name.as_str()));
     let moves = match of {
-        Origin::Loader if !path.is_empty() => moves_of_a_field(field, &path),
-        Origin::Loader => moves_of_a_loader(field, array.is_null(row)),
-        Origin::Mix => moves_of_a_mix(field),
+        BatchOrigin::Loader if !path.is_empty() => moves_of_a_field(field, &path),
+        BatchOrigin::Loader => moves_of_a_loader(field, array.is_null(row)),
+        BatchOrigin::Mix => moves_of_a_mix(field),
     };
     let hint =
         format!("{moves}, or read the batch with its nulls through Arrow: pyarrow.record_batch(batch)");

@@ -18,7 +18,7 @@ use super::read::ReadArray;
 const MOST_EMPTY: usize = 1 << 20;
 
 /// The lists that are made of the arrays of some rows.
-pub(super) struct Lists<'a> {
+pub(super) struct ArrayLists<'a> {
     arrays: &'a Arrays,
     /// For each level, the ends of its lists among the items of the next level.
     levels: Vec<Vec<i64>>,
@@ -36,14 +36,14 @@ enum ListedValues {
     Bytes(BinaryViewBuilder),
 }
 
-impl<'a> Lists<'a> {
+impl<'a> ArrayLists<'a> {
     pub(super) fn new(arrays: &'a Arrays, rows: usize) -> Result<Self> {
         let values = match &arrays.item {
             Item::Number(dtype) => ListedValues::Numbers(dtype.clone(), Vec::new()),
             Item::Text => ListedValues::Texts(StringViewBuilder::new()),
             Item::Bytes => ListedValues::Bytes(BinaryViewBuilder::new()),
         };
-        Ok(Lists {
+        Ok(ArrayLists {
             arrays,
             levels: vec![vec![0]; arrays.open()],
             values,

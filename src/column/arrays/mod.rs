@@ -22,7 +22,7 @@ use super::codec::after_making;
 use super::{Codec, Gather, GatheredRows, RowSize};
 use crate::batch::{Selection, delivered, gather};
 pub(crate) use layout::{Arrays, CellFormat, Item};
-use lists::Lists;
+use lists::ArrayLists;
 
 /// Delivers a column whose arrays become lists first.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Gather for ArraysCodec {
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let cells = gather(sources, selection, None)?;
-        let mut lists = Lists::new(&self.arrays, cells.len())?;
+        let mut lists = ArrayLists::new(&self.arrays, cells.len())?;
         let mut bad = Vec::new();
         for row in 0..cells.len() {
             let cell = match cells.as_binary_opt::<i64>() {

@@ -154,7 +154,7 @@ impl Gather for CastCodec {
 
 /// A row with a value that does not fit the type, of which only the first is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Unfit {
+struct UnfitRow {
     row: usize,
     /// The place of the value among the values of all lists.
     leaf: usize,
@@ -168,7 +168,7 @@ fn refusal(leaves: &dyn Array, leaf: usize, to: &DataType) -> Error {
 
 /// Casts an array. A value that does not fit becomes an arbitrary one; the rows with such values are returned
 /// in order.
-fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<Unfit>)> {
+fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<UnfitRow>)> {
     let item = |item: &FieldRef, values: &ArrayRef| {
         Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()))
     };
@@ -198,16 +198,16 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<Unfit>)> {
         DataType::Null => Ok((new_null_array(to, array.len()), Vec::new())),
         _ => {
             let (values, unfit) = cast_values(array, to)?;
-            Ok((values, unfit.into_iter().map(|at| Unfit { row: at, leaf: at }).collect()))
+            Ok((values, unfit.into_iter().map(|at| UnfitRow { row: at, leaf: at }).collect()))
         }
     }
 }
 
 /// The lists that contain the unfit items. The items of a null list belong to no row.
-fn of_rows(items: Vec<Unfit>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<Unfit> {
+fn of_rows(items: Vec<UnfitRow>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<UnfitRow> {
     let rows =
-        items.into_iter().filter_map(|Unfit { row: item, leaf }| Some(Unfit { row: row(item)?, leaf }));
-    let mut rows: Vec<Unfit> = rows.filter(|unfit| lists.is_valid(unfit.row)).collect();
+        items.into_iter().filter_map(|UnfitRow { row: item, leaf }| Some(UnfitRow { row: row(item)?, leaf }));
+    let mut rows: Vec<UnfitRow> = rows.filter(|unfit| lists.is_valid(unfit.row)).collect();
     rows.dedup_by_key(|unfit| unfit.row);
     rows
 }

@@ -27,7 +27,7 @@ use crate::column::{Gather, GatheredRows, Held, RowSize};
 #[derive(Debug)]
 pub(super) struct EncodeCodec {
     codes: Arc<Codes>,
-    rows: Rows,
+    rows: RowContent,
     /// Whether values are texts or binary values of any length, which may be read as codes.
     are_texts: bool,
     /// The type in which row groups hold the column; `None` for the stored type.
@@ -52,7 +52,7 @@ type IsHeld = bool;
 
 /// The content of a row.
 #[derive(Clone, Copy, Debug)]
-enum Rows {
+enum RowContent {
     /// A single value.
     Values,
     /// A list of any length.
@@ -126,9 +126,9 @@ impl EncodeCodec {
     pub(super) fn new(encoding: &Encoding, stored: &DataType, fill: Option<&Fill>) -> Result<Self> {
         encoding.validate()?;
         let (rows, values) = match stored {
-            DataType::List(item) | DataType::LargeList(item) => (Rows::Lists, item.data_type()),
-            DataType::FixedSizeList(item, length) => (Rows::FixedLists(*length), item.data_type()),
-            _ => (Rows::Values, stored),
+            DataType::List(item) | DataType::LargeList(item) => (RowContent::Lists, item.data_type()),
+            DataType::FixedSizeList(item, length) => (RowContent::FixedLists(*length), item.data_type()),
+            _ => (RowContent::Values, stored),
         };
         if !Items::are_in(values) {
             return Err(Error::invalid(format!("holds {}, not values to encode", TypeName(stored)))
@@ -370,18 +370,18 @@ impl EncodeCodec {
 impl Gather for EncodeCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let data_type = match self.rows {
-            Rows::Values => self.codes.data_type.clone(),
-            Rows::Lists => DataType::LargeList(self.item()),
-            Rows::FixedLists(length) => DataType::FixedSizeList(self.item(), length),
+            RowContent::Values => self.codes.data_type.clone(),
+            RowContent::Lists => DataType::LargeList(self.item()),
+            RowContent::FixedLists(length) => DataType::FixedSizeList(self.item(), length),
         };
         Ok(Arc::new(Field::new(stored.name(), data_type, false)))
     }
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         match self.rows {
-            Rows::Values => {}
-            Rows::Lists => return self.lists(&gather(sources, selection, None)?, false),
-            Rows::FixedLists(length) => {
+            RowContent::Values => {}
+            RowContent::Lists => return self.lists(&gather(sources, selection, None)?, false),
+            RowContent::FixedLists(length) => {
                 return self.fixed_lists(&gather(sources, selection, None)?, length, false);
             }
         }
@@ -396,9 +396,9 @@ impl Gather for EncodeCodec {
     fn size(&self) -> RowSize {
         let width = self.codes.data_type.primitive_width().unwrap_or(0) as u64;
         let bytes = match self.rows {
-            Rows::Values => Some(width),
-            Rows::Lists => None,
-            Rows::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
+            RowContent::Values => Some(width),
+            RowContent::Lists => None,
+            RowContent::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
         };
         RowSize { bytes, ..RowSize::default() }
     }
@@ -425,11 +425,11 @@ impl Held for EncodeCodec {
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
         match (column.data_type(), self.rows) {
             // The column was read as codes.
-            (read, Rows::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
-            (_, Rows::Values) => self.codes_of(&column),
+            (read, RowContent::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
+            (_, RowContent::Values) => self.codes_of(&column),
             (DataType::LargeList(_), _) => self.held_lists(column.as_list::<i64>()),
-            (_, Rows::Lists) => self.held_lists(column.as_list::<i32>()),
-            (_, Rows::FixedLists(length)) => {
+            (_, RowContent::Lists) => self.held_lists(column.as_list::<i32>()),
+            (_, RowContent::FixedLists(length)) => {
                 let lists = column.as_fixed_size_list();
                 let (codes, nulls) = (self.codes_of(lists.values())?, lists.nulls().cloned());
                 let (item, rows) = (self.held_item(), lists.len());
@@ -455,10 +455,10 @@ impl Held for EncodeCodec {
         let held = sources.iter().zip(&lost).map(|(source, lost)| lost.as_deref().unwrap_or(*source));
         let gathered = gather(&held.collect::<Vec<_>>(), selection, None)?;
         match (self.rows, &self.codes.data_type) {
-            (Rows::Lists, _) => self.lists(&gathered, true),
-            (Rows::FixedLists(length), _) => self.fixed_lists(&gathered, length, true),
-            (Rows::Values, DataType::Int32) => Ok(self.checked(gathered.as_primitive::<Int32Type>())),
-            (Rows::Values, _) => Ok(self.checked(gathered.as_primitive::<Int64Type>())),
+            (RowContent::Lists, _) => self.lists(&gathered, true),
+            (RowContent::FixedLists(length), _) => self.fixed_lists(&gathered, length, true),
+            (RowContent::Values, DataType::Int32) => Ok(self.checked(gathered.as_primitive::<Int32Type>())),
+            (RowContent::Values, _) => Ok(self.checked(gathered.as_primitive::<Int64Type>())),
         }
     }
 }

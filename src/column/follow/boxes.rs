@@ -7,7 +7,7 @@ use forebay_image::{Drawn, Size};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
-use super::tuples::{Rows, Tuples, field, stored_width};
+use super::tuples::{TupleRows, Tuples, field, stored_width};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// The number of numbers in a box.
@@ -254,7 +254,7 @@ impl FollowImage for BoxesCodec {
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let stored = stored(&gathered)?;
-        let mut made = Rows::new(NUMBERS);
+        let mut made = TupleRows::new(NUMBERS);
         let bad = self.followed.each_row(rows, |row, drawn| {
             let mut fill = || {
                 let Some(drawn) = drawn else { return Ok(()) };

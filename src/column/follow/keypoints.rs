@@ -6,7 +6,7 @@ use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
-use super::tuples::{Rows, Tuples, field, stored_width};
+use super::tuples::{TupleRows, Tuples, field, stored_width};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// A column of points that follow an image: they move as it is cropped, resized and mirrored.
@@ -106,7 +106,7 @@ impl FollowImage for KeypointsCodec {
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let stored = Tuples::of(gathered.as_ref(), self.width)?;
-        let mut made = Rows::new(self.width);
+        let mut made = TupleRows::new(self.width);
         let bad = self.followed.each_row(rows, |row, drawn| {
             let drawn = drawn.filter(|_| !self.is_masked || !stored.is_null(row));
             let filled = drawn.map(|drawn| stored.row(row, "points").map(|points| (points, drawn)));

@@ -52,7 +52,7 @@ fn number_field() -> FieldRef {
 /// The items of all rows of a gathered column.
 pub(super) struct Tuples<'a> {
     lists: &'a LargeListArray,
-    items: Items<'a>,
+    items: TupleItems<'a>,
     numbers: Vec<f64>,
     missing: Option<NullBuffer>,
     width: usize,
@@ -63,7 +63,7 @@ pub(super) struct Tuples<'a> {
 const LARGEST: f64 = 1e30;
 
 /// The lists with the numbers of each item.
-enum Items<'a> {
+enum TupleItems<'a> {
     Lists(&'a LargeListArray),
     Fixed(&'a FixedSizeListArray),
 }
@@ -76,8 +76,8 @@ impl<'a> Tuples<'a> {
         let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
         let items = lists.values().as_ref();
         let (items, values) = match (items.as_list_opt::<i64>(), items.as_fixed_size_list_opt()) {
-            (Some(items), _) => (Items::Lists(items), items.values()),
-            (_, Some(items)) => (Items::Fixed(items), items.values()),
+            (Some(items), _) => (TupleItems::Lists(items), items.values()),
+            (_, Some(items)) => (TupleItems::Fixed(items), items.values()),
             _ => return Err(unfit()),
         };
         Ok(Tuples { lists, items, numbers: numbers(values)?, missing: values.nulls().cloned(), width })
@@ -101,12 +101,12 @@ impl<'a> Tuples<'a> {
         let offsets = self.lists.value_offsets();
         let (first, end) = (offsets[row] as usize, offsets[row + 1] as usize);
         let is_missing = |item: usize| match &self.items {
-            Items::Lists(lists) => lists.is_null(item),
-            Items::Fixed(lists) => lists.is_null(item),
+            TupleItems::Lists(lists) => lists.is_null(item),
+            TupleItems::Fixed(lists) => lists.is_null(item),
         };
         let length = |item: usize| match &self.items {
-            Items::Lists(lists) => lists.value_length(item) as usize,
-            Items::Fixed(lists) => lists.value_length() as usize,
+            TupleItems::Lists(lists) => lists.value_length(item) as usize,
+            TupleItems::Fixed(lists) => lists.value_length() as usize,
         };
         for item in first..end {
             if is_missing(item) {
@@ -121,8 +121,8 @@ impl<'a> Tuples<'a> {
             }
         }
         let start = |item: usize| match &self.items {
-            Items::Lists(lists) => lists.value_offsets()[item] as usize,
-            Items::Fixed(_) => item * self.width,
+            TupleItems::Lists(lists) => lists.value_offsets()[item] as usize,
+            TupleItems::Fixed(_) => item * self.width,
         };
         let range = start(first)..start(end);
         for at in range.clone() {
@@ -154,15 +154,15 @@ fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
 }
 
 /// The rows of a column that is being made: items of `width` numbers each.
-pub(super) struct Rows {
+pub(super) struct TupleRows {
     offsets: Vec<i64>,
     numbers: Vec<f32>,
     width: usize,
 }
 
-impl Rows {
+impl TupleRows {
     pub(super) fn new(width: usize) -> Self {
-        Rows { offsets: vec![0], numbers: Vec::new(), width }
+        TupleRows { offsets: vec![0], numbers: Vec::new(), width }
     }
 
     /// Adds an item to the row that is being made.

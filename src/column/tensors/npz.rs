@@ -36,7 +36,7 @@ pub(in crate::column) fn unpacked<T>(
     cell: &[u8],
     read: impl FnOnce(&mut Unpacked<'_>) -> Result<T>,
 ) -> Result<T> {
-    let Packed { content, is_deflated, checksum, bytes } = packed(cell)?;
+    let ArchivedFile { content, is_deflated, checksum, bytes } = packed(cell)?;
     let damaged = || bad("a .npz file whose checksum differs: it is damaged");
     if !is_deflated && crc32fast::hash(content) != checksum {
         return Err(damaged());
@@ -64,7 +64,7 @@ fn bad(cause: impl Into<String>) -> Error {
 }
 
 /// A file as it is packed in an archive.
-struct Packed<'a> {
+struct ArchivedFile<'a> {
     content: &'a [u8],
     is_deflated: bool,
     /// The CRC-32 of the unpacked file.
@@ -79,7 +79,7 @@ pub(in crate::column) fn unpacked_bytes(archive: &[u8]) -> Result<usize> {
 }
 
 /// Finds the only file of an archive, by the directory at its end.
-fn packed(archive: &[u8]) -> Result<Packed<'_>> {
+fn packed(archive: &[u8]) -> Result<ArchivedFile<'_>> {
     const STORED: u16 = 0;
     const DEFLATED: u16 = 8;
     const ENCRYPTED: u16 = 1;
@@ -107,7 +107,7 @@ fn packed(archive: &[u8]) -> Result<Packed<'_>> {
     let before = LOCAL_BYTES + usize::from(u16_at(header, 26)) + usize::from(u16_at(header, 28));
     let content = archive.get(local as usize + before..).and_then(|rest| rest.get(..packed as usize));
     let content = content.ok_or_else(none)?;
-    Ok(Packed { content, is_deflated: method == DEFLATED, checksum, bytes: bytes as usize })
+    Ok(ArchivedFile { content, is_deflated: method == DEFLATED, checksum, bytes: bytes as usize })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {

@@ -40,7 +40,7 @@ const OF_ALL: [&str; 9] = [
 ];
 
 /// A source that was checked.
-struct Checked {
+struct CheckedSource {
     builder: LoaderBuilder,
     io: Arc<IoRuntime>,
     settled: Settled,
@@ -52,7 +52,7 @@ struct Checked {
 pub(super) struct CheckedMix {
     /// The options with the defaults filled in.
     spec: LoaderSpec,
-    sources: Vec<Checked>,
+    sources: Vec<CheckedSource>,
     joiner: Joiner,
     run: Run,
     first: Arc<MixedEpoch>,
@@ -148,7 +148,7 @@ impl LoaderBuilder {
         let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema().clone()).collect();
         let delivered = checked
             .iter()
-            .map(|Checked { settled, .. }| Delivered { spec: &settled.spec, schema: settled.schema() });
+            .map(|CheckedSource { settled, .. }| Delivered { spec: &settled.spec, schema: settled.schema() });
         check_masks(&delivered.collect::<Vec<_>>())?;
         let joiner = Joiner::new(&schemas, spec.source)?;
         let sources = divide(checked, memory, &run, split, &first)?;
@@ -168,7 +168,7 @@ impl LoaderBuilder {
     }
 
     /// The sources, each checked by itself.
-    fn sources(&self, spec: &LoaderSpec) -> Result<Vec<Checked>> {
+    fn sources(&self, spec: &LoaderSpec) -> Result<Vec<CheckedSource>> {
         let given = self.mixed.iter().map(|(builder, _)| builder.spec.shuffle.lanes);
         let mut lanes: Vec<u32> = given.flatten().collect();
         lanes.dedup();
@@ -190,7 +190,7 @@ impl LoaderBuilder {
             let (io, store) = builder.dataset.here()?;
             let settled = builder.settle(&io, store).map_err(of_source(number))?;
             let stored = builder.dataset.rows();
-            Ok(Checked { builder, io, settled, stored })
+            Ok(CheckedSource { builder, io, settled, stored })
         };
         self.mixed.iter().enumerate().map(check).collect()
     }
@@ -207,7 +207,7 @@ impl CheckedMix {
         let CheckedMix { spec, sources, joiner, run, first, split, threads, .. } = self;
         let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);
         let mut first_number = 0;
-        let started = sources.into_iter().map(|Checked { builder, io, settled, stored }| {
+        let started = sources.into_iter().map(|CheckedSource { builder, io, settled, stored }| {
             let source = builder.start(settled, io, pool.clone(), monitor.clone(), first_number);
             first_number += stored;
             source
@@ -281,8 +281,8 @@ fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
 }
 
 /// Refuses packs of several lengths: one array cannot hold them.
-fn check_packs(sources: &[Checked]) -> Result<()> {
-    let length = |(number, source): (usize, &Checked)| match &source.settled.spec.samples {
+fn check_packs(sources: &[CheckedSource]) -> Result<()> {
+    let length = |(number, source): (usize, &CheckedSource)| match &source.settled.spec.samples {
         Samples::Packs(pack) => Some((number, pack.length())),
         _ => None,
     };
@@ -318,12 +318,12 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
 
 /// Gives each source the memory that it needs, and its share of the rest.
 fn divide(
-    checked: Vec<Checked>,
+    checked: Vec<CheckedSource>,
     memory: u64,
     run: &Run,
     split: MixSplit,
     first: &Arc<MixedEpoch>,
-) -> Result<Vec<Checked>> {
+) -> Result<Vec<CheckedSource>> {
     let portion = |source| Portion { epoch: first.clone(), source, split };
     let rows: Vec<u64> = (0..checked.len()).map(|source| most_rows(&run.rule, split, source)).collect();
     let needs = checked.iter().enumerate().map(|(at, source)| source.settled.least(rows[at], portion(at)));
@@ -345,10 +345,10 @@ fn divide(
     }
     let (rest, all) = (u128::from(memory - needed), u128::from((needed - copy).max(1)));
     let divided = checked.into_iter().enumerate().map(|(at, source)| {
-        let Checked { builder, io, settled, stored } = source;
+        let CheckedSource { builder, io, settled, stored } = source;
         let share = needs[at] + (rest * u128::from(needs[at]) / all) as u64;
         let settled = builder.divided(&io, settled, (share, rows[at]), portion(at));
-        Ok(Checked { settled: settled.map_err(of_source(at))?, builder, io, stored })
+        Ok(CheckedSource { settled: settled.map_err(of_source(at))?, builder, io, stored })
     });
     divided.collect()
 }

@@ -34,7 +34,7 @@ pub(crate) struct PackShape {
 
 /// A piece of a list in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Segment {
+struct PackSegment {
     /// The row of the batch whose list it is.
     row: usize,
     /// The range of the list that the pack has.
@@ -49,14 +49,14 @@ impl PackRows {
     }
 
     /// The pieces of lists in a pack of `length` numbers.
-    fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = Segment> + '_ {
+    fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = PackSegment> + '_ {
         let first = pack.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
         let mut room = length;
         (first..self.ends[pack] as usize).map(move |row| {
             let from = if row == first { self.skipped[pack] as usize } else { 0 };
             let length = room.min((self.lengths[row] as usize).saturating_sub(from));
             room -= length;
-            Segment { row, from, length }
+            PackSegment { row, from, length }
         })
     }
 }
@@ -126,7 +126,7 @@ impl PackShape {
         let mut bad = Vec::new();
         for pack in 0..rows.ends.len() {
             let begin = numbers.len();
-            for Segment { row, from, length } in rows.segments(pack, self.length) {
+            for PackSegment { row, from, length } in rows.segments(pack, self.length) {
                 let list = lists[row].filter(|list| list.len() == rows.lengths[row] as usize);
                 let Some(StoredList { source, from: start, .. }) = list else {
                     bad.push((row, other_length(lists[row].as_ref(), rows.lengths[row])));
@@ -160,7 +160,7 @@ impl PackShape {
         for pack in packs {
             let (begin, mut number) = (positions.len(), 0);
             ends.push(0);
-            for Segment { length, .. } in rows.segments(pack, self.length).filter(|it| it.length > 0) {
+            for PackSegment { length, .. } in rows.segments(pack, self.length).filter(|it| it.length > 0) {
                 number += 1;
                 positions.extend(0..length as i32);
                 segments.extend(std::iter::repeat_n(number, length));

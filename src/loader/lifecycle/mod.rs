@@ -135,9 +135,9 @@ pub(super) enum Action<K> {
 #[derive(Debug)]
 pub(super) struct Lifecycle<K> {
     /// The epoch under way, or the last one if it is done.
-    current: Option<Epoch<K>>,
+    current: Option<CurrentEpoch<K>>,
     /// The epoch that is prepared to follow it.
-    next: Option<Epoch<K>>,
+    next: Option<CurrentEpoch<K>>,
     /// Abandoned epochs whose consumers still exist.
     abandoned: Vec<(EpochId, Reason)>,
     is_closed: bool,
@@ -145,7 +145,7 @@ pub(super) struct Lifecycle<K> {
 }
 
 #[derive(Debug)]
-struct Epoch<K> {
+struct CurrentEpoch<K> {
     id: EpochId,
     key: K,
     state: State,
@@ -158,7 +158,7 @@ struct Epoch<K> {
     fetches_after: Option<EpochId>,
 }
 
-impl<K> Epoch<K> {
+impl<K> CurrentEpoch<K> {
     fn abandon(&mut self, reason: Reason) -> Reason {
         match self.state {
             State::Abandoned(first) => first,
@@ -245,14 +245,19 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.current = Some(epoch);
     }
 
-    fn prepare(&mut self, key: K, fetches_after: Option<EpochId>, out: &mut Vec<Action<K>>) -> Epoch<K> {
+    fn prepare(
+        &mut self,
+        key: K,
+        fetches_after: Option<EpochId>,
+        out: &mut Vec<Action<K>>,
+    ) -> CurrentEpoch<K> {
         let id = EpochId(self.started);
         self.started += 1;
         out.push(Action::Prepare(id, key.clone()));
         if fetches_after.is_none() {
             out.push(Action::StartFetching(id));
         }
-        Epoch {
+        CurrentEpoch {
             id,
             key,
             state: State::Prepared,
@@ -265,7 +270,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
     }
 
     fn step_reached(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
-        let is_new = |epoch: &&mut Epoch<K>| {
+        let is_new = |epoch: &&mut CurrentEpoch<K>| {
             epoch.id == id && !epoch.step_reached && !matches!(epoch.state, State::Abandoned(_))
         };
         let Some(current) = self.current.as_mut().filter(is_new) else { return };
@@ -357,7 +362,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         }
     }
 
-    fn held(&mut self, id: EpochId) -> Option<&mut Epoch<K>> {
+    fn held(&mut self, id: EpochId) -> Option<&mut CurrentEpoch<K>> {
         [&mut self.current, &mut self.next].into_iter().flatten().find(|epoch| epoch.id == id)
     }
 }

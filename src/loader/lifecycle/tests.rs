@@ -50,14 +50,14 @@ enum Move {
 
 /// How far assembly may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+enum AssemblyLevel {
     FirstBatch,
     Admitted,
     Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Assembly {
+enum AssemblyModel {
     Works,
     /// It has handed over its last batch, and will report that.
     Reports,
@@ -67,14 +67,14 @@ enum Assembly {
 
 /// The content of a queue of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Item {
+enum QueueItem {
     Batch { number: u32, permit: bool },
     Failure,
 }
 
 /// The tasks of one epoch.
 #[derive(Debug)]
-struct Work {
+struct EpochTasks {
     id: EpochId,
     key: Key,
     permits: usize,
@@ -83,14 +83,14 @@ struct Work {
     fetched: u32,
     is_fetch_cancelled: bool,
     is_fetch_over: bool,
-    level: Level,
-    assembly: Assembly,
+    level: AssemblyLevel,
+    assembly: AssemblyModel,
     made: u32,
     fails_at: Option<u32>,
     step_reported: bool,
     is_stopped: bool,
     /// The queue of batches; `None` once its receiver is gone.
-    queue: Option<VecDeque<Item>>,
+    queue: Option<VecDeque<QueueItem>>,
     /// Whether a consumer has the queue.
     is_claimed: bool,
     taken: u32,
@@ -100,7 +100,7 @@ struct Work {
 struct Model {
     setup: Setup,
     life: Lifecycle<Key>,
-    works: Vec<Work>,
+    works: Vec<EpochTasks>,
     /// The free permits of each semaphore that has been used.
     semaphores: Vec<u32>,
     semaphore: Option<usize>,
@@ -125,7 +125,7 @@ impl Model {
         self.setup.plans[key as usize % self.setup.plans.len()]
     }
 
-    fn work(&mut self, id: EpochId) -> Option<&mut Work> {
+    fn work(&mut self, id: EpochId) -> Option<&mut EpochTasks> {
         self.works.iter_mut().find(|work| work.id == id)
     }
 
@@ -155,7 +155,7 @@ impl Model {
             semaphores.len() - 1
         });
         let fails_at = self.setup.failures.get(id.0 as usize).copied().flatten();
-        self.works.push(Work {
+        self.works.push(EpochTasks {
             id,
             key,
             permits,
@@ -164,8 +164,8 @@ impl Model {
             fetched: 0,
             is_fetch_cancelled: false,
             is_fetch_over: false,
-            level: Level::FirstBatch,
-            assembly: Assembly::Works,
+            level: AssemblyLevel::FirstBatch,
+            assembly: AssemblyModel::Works,
             made: 0,
             fails_at,
             step_reported: false,
@@ -190,17 +190,19 @@ impl Model {
             Action::FetchAll(id) => self.work(id).into_iter().for_each(|work| work.may_fetch_all = true),
             Action::Admit(id) => {
                 for other in self.works.iter().filter(|other| other.id != id) {
-                    let makes = other.assembly == Assembly::Works && !other.is_stopped;
+                    let makes = other.assembly == AssemblyModel::Works && !other.is_stopped;
                     assert!(!makes, "{id:?} makes batches beside {:?}", other.id);
                 }
-                self.work(id).into_iter().for_each(|work| work.level = work.level.max(Level::Admitted));
+                self.work(id)
+                    .into_iter()
+                    .for_each(|work| work.level = work.level.max(AssemblyLevel::Admitted));
             }
             Action::Open(id) => {
                 for other in self.works.iter().filter(|other| other.id != id && other.is_claimed) {
                     let under_way = !other.is_stopped && other.taken < self.plan(other.key).0;
                     assert!(!under_way, "{id:?} begins beside {:?}", other.id);
                 }
-                self.work(id).into_iter().for_each(|work| work.level = Level::Open);
+                self.work(id).into_iter().for_each(|work| work.level = AssemblyLevel::Open);
             }
             Action::CancelFetching(id) => {
                 self.work(id).into_iter().for_each(|work| work.is_fetch_cancelled = true);
@@ -222,7 +224,7 @@ impl Model {
         let Some(work) = self.work(id) else { return };
         let (queue, permits) = (work.queue.take(), work.permits);
         let held =
-            queue.into_iter().flatten().filter(|item| matches!(item, Item::Batch { permit: true, .. }));
+            queue.into_iter().flatten().filter(|item| matches!(item, QueueItem::Batch { permit: true, .. }));
         self.semaphores[permits] += held.count() as u32;
     }
 
@@ -264,22 +266,22 @@ impl Model {
                 moves.push(Move::Fetch(at));
             }
             let can = match work.assembly {
-                Assembly::Works if work.is_stopped => true,
-                Assembly::Works => {
+                AssemblyModel::Works if work.is_stopped => true,
+                AssemblyModel::Works => {
                     let is_here = work.fetched > work.made || work.fails_at == Some(work.made);
                     let is_free = work.made == 0
-                        || (work.level >= Level::Admitted && self.semaphores[work.permits] > 0);
+                        || (work.level >= AssemblyLevel::Admitted && self.semaphores[work.permits] > 0);
                     is_here && is_free
                 }
-                Assembly::Reports => true,
-                Assembly::WaitsForBegin => work.level == Level::Open || work.is_stopped,
-                Assembly::Over => false,
+                AssemblyModel::Reports => true,
+                AssemblyModel::WaitsForBegin => work.level == AssemblyLevel::Open || work.is_stopped,
+                AssemblyModel::Over => false,
             };
             if can {
                 moves.push(Move::Assemble(at));
             }
             let has_some = work.queue.as_ref().is_some_and(|queue| !queue.is_empty());
-            let is_cut = !matches!(work.assembly, Assembly::Works) && work.taken < batches;
+            let is_cut = !matches!(work.assembly, AssemblyModel::Works) && work.taken < batches;
             if work.is_claimed && work.taken < batches && (has_some || is_cut) {
                 moves.push(Move::Take(at));
             }
@@ -323,9 +325,11 @@ impl Model {
         let work = &mut self.works[at];
         let id = work.id;
         match work.assembly {
-            Assembly::Works if work.is_stopped || work.queue.is_none() => work.assembly = Assembly::Over,
-            Assembly::Works => {
-                if !work.step_reported && work.made >= next_at && work.level == Level::Open {
+            AssemblyModel::Works if work.is_stopped || work.queue.is_none() => {
+                work.assembly = AssemblyModel::Over
+            }
+            AssemblyModel::Works => {
+                if !work.step_reported && work.made >= next_at && work.level == AssemblyLevel::Open {
                     work.step_reported = true;
                     self.feed(Event::StepReached(id));
                 }
@@ -335,8 +339,8 @@ impl Model {
                 self.semaphores[work.permits] -= u32::from(permit);
                 if work.fails_at == Some(work.made) {
                     self.semaphores[work.permits] += u32::from(permit);
-                    queue.push_back(Item::Failure);
-                    work.assembly = Assembly::Over;
+                    queue.push_back(QueueItem::Failure);
+                    work.assembly = AssemblyModel::Over;
                     self.feed(Event::Failed(id));
                     let work = &self.works[at];
                     assert!(
@@ -345,24 +349,24 @@ impl Model {
                     );
                     return;
                 }
-                queue.push_back(Item::Batch { number: work.made, permit });
+                queue.push_back(QueueItem::Batch { number: work.made, permit });
                 work.made += 1;
                 if work.made == batches {
-                    work.assembly = Assembly::Reports;
+                    work.assembly = AssemblyModel::Reports;
                 }
             }
-            Assembly::Reports => {
-                work.assembly = Assembly::WaitsForBegin;
+            AssemblyModel::Reports => {
+                work.assembly = AssemblyModel::WaitsForBegin;
                 self.feed(Event::Assembled(id));
             }
-            Assembly::WaitsForBegin => {
+            AssemblyModel::WaitsForBegin => {
                 let is_stopped = work.is_stopped;
-                work.assembly = Assembly::Over;
+                work.assembly = AssemblyModel::Over;
                 if !is_stopped {
                     self.feed(Event::StepReached(id));
                 }
             }
-            Assembly::Over => {}
+            AssemblyModel::Over => {}
         }
     }
 
@@ -371,7 +375,7 @@ impl Model {
         let work = &mut self.works[at];
         let id = work.id;
         match work.queue.as_mut().and_then(VecDeque::pop_front) {
-            Some(Item::Batch { number, permit }) => {
+            Some(QueueItem::Batch { number, permit }) => {
                 assert_eq!(number, work.taken, "{id:?} lost a batch");
                 work.taken += 1;
                 self.semaphores[work.permits] += u32::from(permit);
@@ -379,7 +383,7 @@ impl Model {
                     self.feed(Event::HandedOver(id));
                 }
             }
-            Some(Item::Failure) => {
+            Some(QueueItem::Failure) => {
                 self.feed(Event::Failed(id));
                 let is_known = matches!(self.life.state(id), Some(State::Abandoned(_)));
                 assert!(is_known, "{id:?} failed, and is {:?}", self.life.state(id));
@@ -398,7 +402,7 @@ impl Model {
         let following = (next < self.setup.epochs).then_some(next);
         let current = self.life.current();
         let is_done = current.is_some_and(|id| self.life.state(id) == Some(State::Done));
-        let is_prepared = |work: &Work| work.key == key && work.state == Some(State::Prepared);
+        let is_prepared = |work: &EpochTasks| work.key == key && work.state == Some(State::Prepared);
         let prepared = self.works.iter().find(|work| is_prepared(work)).map(|work| work.id);
         let before = self.works.len();
         self.feed(Event::Begin { key, following });
@@ -441,7 +445,7 @@ impl Model {
         if done.state == Some(State::Done) && is_due {
             let next =
                 self.works.iter().find(|work| work.key == following && work.state == Some(State::Prepared));
-            let has_failed = |work: &Work| work.key == following && work.fails_at.is_some();
+            let has_failed = |work: &EpochTasks| work.key == following && work.fails_at.is_some();
             let most = self.plan(following).0.min(HEAD_START);
             let is_ahead = next.is_some_and(|next| next.made >= most) || self.works.iter().any(has_failed);
             assert!(is_ahead, "too little was prepared after {:?}", done.id);
@@ -524,7 +528,7 @@ proptest! {
         model.make(Move::Close);
         model.settle();
         for work in &model.works {
-            prop_assert!(work.is_fetch_over && work.assembly == Assembly::Over, "left: {work:?}");
+            prop_assert!(work.is_fetch_over && work.assembly == AssemblyModel::Over, "left: {work:?}");
             prop_assert!(model.life.state(work.id).is_none(), "still known: {work:?}");
         }
         prop_assert!(model.semaphores.iter().all(|free| *free == model.setup.permits), "{:?}", model.semaphores);

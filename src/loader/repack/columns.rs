@@ -117,7 +117,7 @@ impl Images {
 }
 
 /// The schema of a file that is written, and its metadata.
-pub(super) struct Written {
+pub(super) struct NewSchema {
     pub(super) schema: TypePtr,
     pub(super) key_values: Vec<KeyValue>,
     /// The paths of the columns that are re-encoded.
@@ -125,7 +125,7 @@ pub(super) struct Written {
 }
 
 /// The schema of the new file.
-pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<Written> {
+pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<NewSchema> {
     let schema = file.schema_descr();
     let root = schema.root_schema();
     let stored = arrow_schema(schema, file.key_value_metadata())?;
@@ -162,7 +162,7 @@ pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -
     let others = file.key_value_metadata().into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
     let mut key_values: Vec<KeyValue> = others.cloned().collect();
     key_values.push(KeyValue { key: ARROW_SCHEMA.to_owned(), value: Some(arrow) });
-    Ok(Written { schema: Arc::new(message), key_values, paths })
+    Ok(NewSchema { schema: Arc::new(message), key_values, paths })
 }
 
 /// Whether coefficients are written to a column of their own.

@@ -18,7 +18,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use super::chunk::{Cells, Chunk};
-use super::columns::{self, ImageLeaf, Images, Written};
+use super::columns::{self, ImageLeaf, Images, NewSchema};
 use super::form::Repack;
 use super::orders;
 use super::report::{RepackReport, RepackedColumn};
@@ -43,7 +43,7 @@ pub(super) struct Converter<'a> {
 
 /// The content of a leaf column of the new file.
 #[derive(Clone, Copy)]
-enum Column {
+enum NewColumn {
     /// A copy of this leaf column.
     Copied(usize),
     /// Images in their other form.
@@ -64,12 +64,12 @@ pub(super) fn write(
     let file = metadata.file_metadata();
     let leaves = images.leaves(file.schema_descr())?;
     let written = columns::written(form, file, &leaves)?;
-    let made = leaves.iter().map(|image| Column::Made(*image));
-    let copied = (0..file.schema_descr().num_columns()).map(Column::Copied);
-    let columns: Vec<Column> = match columns::is_beside(form) {
+    let made = leaves.iter().map(|image| NewColumn::Made(*image));
+    let copied = (0..file.schema_descr().num_columns()).map(NewColumn::Copied);
+    let columns: Vec<NewColumn> = match columns::is_beside(form) {
         true => copied.chain(made).collect(),
         false => {
-            let mut all: Vec<Column> = copied.collect();
+            let mut all: Vec<NewColumn> = copied.collect();
             made.zip(&leaves).for_each(|(made, image)| all[image.leaf] = made);
             all
         }
@@ -84,13 +84,13 @@ pub(super) fn write(
         let mut out = writer.next_row_group().map_err(ours)?;
         for column in &columns {
             let leaf = match column {
-                Column::Copied(leaf) | Column::Made(ImageLeaf { leaf, .. }) => *leaf,
+                NewColumn::Copied(leaf) | NewColumn::Made(ImageLeaf { leaf, .. }) => *leaf,
             };
             let place =
                 || Place::default().row_group(index).column(group.column(leaf).column_path().string());
             let wrote = match column {
-                Column::Copied(leaf) => copy(stored, metadata, (index, *leaf), &mut out),
-                Column::Made(image) => {
+                NewColumn::Copied(leaf) => copy(stored, metadata, (index, *leaf), &mut out),
+                NewColumn::Made(image) => {
                     make(converter, stored, group, *image, &mut out, &mut report.columns[image.image])
                 }
             };
@@ -107,13 +107,13 @@ pub(super) fn write(
 }
 
 /// The order of a column, if it was copied.
-fn order(file: &FileMetaData, column: Column) -> Option<ColumnOrder> {
-    let Column::Copied(leaf) = column else { return None };
+fn order(file: &FileMetaData, column: NewColumn) -> Option<ColumnOrder> {
+    let NewColumn::Copied(leaf) = column else { return None };
     let orders = file.column_orders();
     Some(orders.and_then(|orders| orders.get(leaf).copied()).unwrap_or(ColumnOrder::UNDEFINED))
 }
 
-fn properties(metadata: &ParquetMetaData, written: &Written) -> WriterProperties {
+fn properties(metadata: &ParquetMetaData, written: &NewSchema) -> WriterProperties {
     let file = metadata.file_metadata();
     let version = if file.version() == 2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
     let sorting = metadata.row_groups().first().and_then(|group| group.sorting_columns().cloned());

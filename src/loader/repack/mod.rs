@@ -60,7 +60,7 @@ impl Dataset {
         self.check_repacked()?;
         let pool = threads::pool(options.threads.unwrap_or_else(machine::processors))?;
         let mut job =
-            Job { dataset: self, options, destination: destination.clone(), pool: &pool, images: None };
+            RepackJob { dataset: self, options, destination: destination.clone(), pool: &pool, images: None };
         let written = job.write_all(&mut done).and_then(|report| destination.finish().map(|()| report));
         if written.is_err() {
             destination.abandon();
@@ -78,7 +78,7 @@ impl Dataset {
 }
 
 /// The work on one data set.
-struct Job<'a> {
+struct RepackJob<'a> {
     dataset: &'a Dataset,
     options: &'a RepackOptions,
     destination: Destination,
@@ -87,7 +87,7 @@ struct Job<'a> {
     images: Option<Images>,
 }
 
-impl Job<'_> {
+impl RepackJob<'_> {
     fn write_all(&mut self, done: &mut dyn FnMut(u64)) -> Result<RepackReport> {
         let mut report = RepackReport::default();
         for file in 0..self.dataset.catalog.files.len() {

@@ -53,7 +53,7 @@ impl Timeline {
 }
 
 impl Bucket {
-    fn read(bucket: &monitor::Bucket) -> Self {
+    fn read(bucket: &monitor::TimeStretch) -> Self {
         Bucket {
             waits: Waits::read(&bucket.waits),
             consumer: bucket.waits[Stage::Consumer as usize] / NANOS,

@@ -19,7 +19,7 @@ pub(super) use consumer::Look;
 use epoch::Owner;
 pub(crate) use epoch::Phase;
 pub(super) use epoch::{Assembly, EpochTimings, Front};
-pub(crate) use timeline::{Bucket, Timeline};
+pub(crate) use timeline::{TimeStretch, Timeline};
 
 /// The number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();

@@ -20,12 +20,12 @@ pub(crate) struct Timeline {
     from: Option<u64>,
     /// The width of each bucket, in nanoseconds.
     pub(crate) width: u64,
-    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) buckets: Vec<TimeStretch>,
 }
 
 /// The time and the batches of the training loop in one stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Bucket {
+pub(crate) struct TimeStretch {
     /// Nanoseconds by stage, as in `Timings::waits`.
     pub(crate) waits: [f64; STAGES],
     pub(crate) rows: u64,
@@ -59,7 +59,7 @@ impl Timeline {
     }
 
     /// The bucket of a time, and the time at which the bucket ends.
-    fn bucket_at(&mut self, at: u64) -> (&mut Bucket, u64) {
+    fn bucket_at(&mut self, at: u64) -> (&mut TimeStretch, u64) {
         let from = *self.from.get_or_insert(at);
         let since = at.saturating_sub(from);
         while since / self.width >= BUCKETS as u64 {
@@ -69,7 +69,7 @@ impl Timeline {
         if place >= self.buckets.len() {
             // All memory is taken at once, so that no later batch waits for the allocator.
             self.buckets.reserve_exact(BUCKETS - self.buckets.len());
-            self.buckets.resize(place + 1, Bucket::default());
+            self.buckets.resize(place + 1, TimeStretch::default());
         }
         (&mut self.buckets[place], from + (place as u64 + 1) * self.width)
     }
@@ -89,8 +89,8 @@ impl Timeline {
     }
 }
 
-impl Bucket {
-    fn add(&mut self, other: &Bucket) {
+impl TimeStretch {
+    fn add(&mut self, other: &TimeStretch) {
         self.waits.iter_mut().zip(other.waits).for_each(|(sum, more)| *sum += more);
         self.rows += other.rows;
         self.batches += other.batches;

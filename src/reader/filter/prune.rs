@@ -69,14 +69,14 @@ impl Seen<'_> {
     fn term_of_values(&self, term: Test<'_>) -> Outcomes {
         let stored = match self.column(term.column) {
             None => return self.listed(term),
-            Some(Column::Constant(constant)) => {
+            Some(GroupColumn::Constant(constant)) => {
                 let of_constant = || {
                     check::term(term, constant.field.data_type())?;
                     evaluate::term(&constant.value, term)
                 };
                 return of_constant().map_or(Outcomes::ANY, |truth| truth.row(0));
             }
-            Some(Column::Stored(stored)) => stored,
+            Some(GroupColumn::Stored(stored)) => stored,
         };
         let nulls = stored.nulls();
         if nulls == Some(stored.rows) {
@@ -110,7 +110,7 @@ impl Seen<'_> {
             _ => return Outcomes::ANY,
         };
         let (nulls, bounds) = match (self.column(column), self.listed) {
-            (Some(Column::Stored(stored)), _) => {
+            (Some(GroupColumn::Stored(stored)), _) => {
                 let nulls = match stored.nulls() {
                     Some(0) => ListedNulls::None,
                     Some(nulls) if nulls == stored.rows => ListedNulls::All,
@@ -144,15 +144,15 @@ impl Seen<'_> {
         names.sort_unstable();
         names.dedup();
         let each = names.iter().map(|name| match self.column(name)? {
-            Column::Constant(constant) => Some((*name, constant.value.clone(), true)),
-            Column::Stored(_) => None,
+            GroupColumn::Constant(constant) => Some((*name, constant.value.clone(), true)),
+            GroupColumn::Stored(_) => None,
         });
         RecordBatch::try_from_iter_with_nullable(each.collect::<Option<Vec<_>>>()?).ok()
     }
 
-    fn column(&self, name: &str) -> Option<Column<'_>> {
+    fn column(&self, name: &str) -> Option<GroupColumn<'_>> {
         if let Some(constant) = self.constants.iter().find(|constant| constant.field.name() == name) {
-            return Some(Column::Constant(constant));
+            return Some(GroupColumn::Constant(constant));
         }
         let SeenGroup { catalog, group, footer, index, row } = self.stored?;
         let column = catalog.column(name).ok()?;
@@ -166,7 +166,7 @@ impl Seen<'_> {
             Some((statistics, rows)) => (Some(statistics), rows),
             None => (chunk.statistics(), group.rows),
         };
-        Some(Column::Stored(Stored {
+        Some(GroupColumn::Stored(GroupValues {
             chunk,
             statistics,
             order: footer?.file_metadata().column_order(leaf),
@@ -178,12 +178,12 @@ impl Seen<'_> {
 }
 
 /// A column of a row group, or of some of its rows.
-enum Column<'a> {
+enum GroupColumn<'a> {
     Constant(&'a Constant),
-    Stored(Stored<'a>),
+    GroupValues(GroupValues<'a>),
 }
 
-struct Stored<'a> {
+struct GroupValues<'a> {
     chunk: &'a ColumnChunkMetaData,
     statistics: Option<&'a Statistics>,
     order: ColumnOrder,
@@ -193,7 +193,7 @@ struct Stored<'a> {
     bloom: Option<&'a Sbbf>,
 }
 
-impl Stored<'_> {
+impl GroupValues<'_> {
     /// The number of rows without a value, if that is known.
     fn nulls(&self) -> Option<u64> {
         let descriptor = self.chunk.column_descr();

@@ -7,7 +7,7 @@ mod runs;
 
 pub(super) use deltas::Deltas;
 pub(super) use packed::{GROUP, Word, bits, unpack};
-pub(super) use runs::{Run, Runs};
+pub(super) use runs::{NumberRun, Runs};
 
 /// The most bytes that an integer of variable length takes.
 const LONGEST_VARINT: u32 = 10;

@@ -15,7 +15,7 @@ pub(in crate::reader) struct Runs<'a> {
 
 /// Neighbouring numbers of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::reader) enum Run<'a> {
+pub(in crate::reader) enum NumberRun<'a> {
     /// A number, and how often it is repeated.
     Repeated(u32, usize),
     /// Packed numbers, and how many there are.
@@ -29,7 +29,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The next run, of at most `most` numbers.
-    pub(in crate::reader) fn next(&mut self, most: usize) -> Option<Run<'a>> {
+    pub(in crate::reader) fn next(&mut self, most: usize) -> Option<NumberRun<'a>> {
         // Some writers fill the end with zeros. A run of no numbers counts as the end.
         let header = varint(&mut self.rest).filter(|&header| header > 1)?;
         let count = usize::try_from(header >> 1).ok()?;
@@ -38,7 +38,7 @@ impl<'a> Runs<'a> {
             self.rest = rest;
             let mut word = [0; 4];
             word[..value.len()].copy_from_slice(value);
-            return Some(Run::Repeated(u32::from_le_bytes(word), min(count, most)));
+            return Some(NumberRun::Repeated(u32::from_le_bytes(word), min(count, most)));
         }
         // A group takes as many bytes as one of its numbers has bits.
         let whole = count.checked_mul(self.width as usize)?;
@@ -50,7 +50,7 @@ impl<'a> Runs<'a> {
         }
         let (packed, rest) = self.rest.split_at(length);
         self.rest = rest;
-        Some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
+        Some(NumberRun::Packed(packed, min(count.checked_mul(GROUP)?, most)))
     }
 
     /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer. Bytes after them
@@ -58,7 +58,7 @@ impl<'a> Runs<'a> {
     pub(in crate::reader) fn each(
         &mut self,
         count: usize,
-        mut each: impl FnMut(Run<'a>) -> Option<()>,
+        mut each: impl FnMut(NumberRun<'a>) -> Option<()>,
     ) -> Option<()> {
         let mut left = count;
         while left > 0 {
@@ -75,10 +75,10 @@ impl<'a> Runs<'a> {
     }
 }
 
-impl Run<'_> {
+impl NumberRun<'_> {
     pub(in crate::reader) fn len(&self) -> usize {
         match self {
-            Run::Repeated(_, count) | Run::Packed(_, count) => *count,
+            NumberRun::Repeated(_, count) | NumberRun::Packed(_, count) => *count,
         }
     }
 }
@@ -92,8 +92,8 @@ mod tests {
         // The number 3 five times, then two groups with two bits for each number.
         let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
         let mut runs = Runs::new(&bytes, 2).unwrap();
-        assert_eq!(runs.next(100), Some(Run::Repeated(3, 5)));
-        assert_eq!(runs.next(9), Some(Run::Packed(&bytes[3..], 9)));
+        assert_eq!(runs.next(100), Some(NumberRun::Repeated(3, 5)));
+        assert_eq!(runs.next(9), Some(NumberRun::Packed(&bytes[3..], 9)));
         assert_eq!(runs.next(1), None);
         let mut lengths = Vec::new();
         let each = |count, lengths: &mut Vec<usize>| {

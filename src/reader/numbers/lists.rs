@@ -12,7 +12,7 @@ use super::array::numbers;
 use super::page::DataPage;
 use super::validity::Validity;
 use super::values::Value;
-use crate::reader::integers::{GROUP, Run, Runs, bits, unpack};
+use crate::reader::integers::{GROUP, NumberRun, Runs, bits, unpack};
 
 /// The number of levels that are examined together.
 const STEP: usize = 64;
@@ -109,14 +109,14 @@ impl Lists {
         let mut are_all = true;
         Runs::new(page.definition, self.levels.width())?.each(page.count, |run| {
             are_all &= match run {
-                Run::Repeated(level, _) => level == value,
-                Run::Packed(packed, count) if self.levels.width() == 1 => {
+                NumberRun::Repeated(level, _) => level == value,
+                NumberRun::Packed(packed, count) if self.levels.width() == 1 => {
                     (0..count).step_by(GROUP).all(|at| {
                         let wanted = (1 << (count - at).min(GROUP)) - 1;
                         bits(packed, at) & wanted == wanted
                     })
                 }
-                Run::Packed(..) => false,
+                NumberRun::Packed(..) => false,
             };
             Some(())
         })?;
@@ -130,13 +130,13 @@ impl Lists {
         let (rows, before) = (self.rows, starts.len());
         Runs::new(page.repetition, 1)?.each(page.count, |run| {
             match run {
-                Run::Repeated(0, count) => {
+                NumberRun::Repeated(0, count) => {
                     (starts.len() + count <= rows).then_some(())?;
                     starts.extend((at..at + count).map(|item| item as i64));
                 }
-                Run::Repeated(1, _) => {}
-                Run::Repeated(..) => return None,
-                Run::Packed(packed, count) => {
+                NumberRun::Repeated(1, _) => {}
+                NumberRun::Repeated(..) => return None,
+                NumberRun::Packed(packed, count) => {
                     for from in (0..count).step_by(u32::BITS as usize) {
                         let counted = (count - from).min(u32::BITS as usize);
                         let mut zeros = !bits(packed, from) & ((1 << counted) - 1);
@@ -189,7 +189,7 @@ impl Lists {
             return Some(STEP);
         }
         let valid = (0..STEP).fold(0, |valid, at| valid | u64::from(defined[at] == value) << at);
-        self.items.append_run(Run::Packed(&valid.to_le_bytes(), STEP))
+        self.items.append_run(NumberRun::Packed(&valid.to_le_bytes(), STEP))
     }
 
     /// Reads any levels, and returns the number of stored values.
@@ -302,8 +302,8 @@ fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()
     out.clear();
     Runs::new(runs, width)?.each(count, |run| {
         match run {
-            Run::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
-            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+            NumberRun::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
+            NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 out.extend(levels.iter().map(|level| *level as u8));
                 Some(())
             })?,

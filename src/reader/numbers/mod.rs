@@ -37,7 +37,7 @@ mod values;
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{DataType, Field};
-use forebay_store::catalog::page_header::Kind;
+use forebay_store::catalog::page_header::PageKind;
 use parquet::basic::{Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -55,7 +55,7 @@ use self::values::Value;
 use crate::column::CodeValues;
 
 /// A column that is decoded one column chunk after the other, until one of them is unusual.
-pub(super) struct Column<'a>(Width<'a>);
+pub(super) struct NumberColumn<'a>(Width<'a>);
 
 /// A column by the number of bytes of a value in the array.
 enum Width<'a> {
@@ -102,7 +102,7 @@ enum Shape {
     Lists(Lists),
 }
 
-impl<'a> Column<'a> {
+impl<'a> NumberColumn<'a> {
     /// A column of `rows` rows that becomes an array of the type of `field`; `None` leaves the column to the
     /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
     pub(super) fn of(
@@ -112,7 +112,7 @@ impl<'a> Column<'a> {
         rows: usize,
     ) -> Option<Self> {
         if let Some(codes) = codes {
-            return Column::coded(field, column, codes, rows);
+            return NumberColumn::coded(field, column, codes, rows);
         }
         let item = match field.data_type() {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -144,7 +144,7 @@ impl<'a> Column<'a> {
             }
             _ => None,
         };
-        width.map(Column)
+        width.map(NumberColumn)
     }
 
     /// A column of texts or binary values that becomes codes.
@@ -165,7 +165,7 @@ impl<'a> Column<'a> {
             }
             _ => None,
         }
-        .map(Column)
+        .map(NumberColumn)
     }
 
     /// Decodes the next column chunk.
@@ -250,7 +250,7 @@ impl<'a, T: Value> Typed<'a, T> {
                 false => values,
             };
             let count = stored.page.values as usize;
-            if stored.page.kind == Kind::Dictionary {
+            if stored.page.kind == PageKind::Dictionary {
                 let is_plain = is(stored.page.encoding, Encoding::PLAIN)
                     || is(stored.page.encoding, Encoding::PLAIN_DICTIONARY);
                 if at > 0 || !is_plain {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forebay_store::catalog::ColumnChunk;
-use forebay_store::catalog::page_header::Kind;
+use forebay_store::catalog::page_header::PageKind;
 use parquet::basic::{Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -59,7 +59,7 @@ impl<'a> DataPage<'a> {
         // Only whole numbers are stored as differences.
         let is_float = matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE);
         (!is_float || !is(stored.page.encoding, Encoding::DELTA_BINARY_PACKED)).then_some(())?;
-        if stored.page.kind == Kind::Data {
+        if stored.page.kind == PageKind::Data {
             return DataPage::of_v1(stored, [column.max_rep_level(), column.max_def_level()], values, count);
         }
         let (repetition, definition) = levels.split_at_checked(stored.page.repetition as usize)?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
 use forebay_arrow::buffer::Buffer;
 use forebay_arrow::datatypes::{DataType, Field};
-use forebay_store::catalog::page_header::Kind;
+use forebay_store::catalog::page_header::PageKind;
 use parquet::basic::Encoding;
 use parquet::schema::types::ColumnDescriptor;
 
@@ -65,7 +65,7 @@ impl<'a> Stored<'a> {
     /// compression.
     fn take_fetched(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let [stored] = chunk.pages else { return None };
-        if chunk.rows != self.rows || stored.is_compressed || stored.page.kind == Kind::Dictionary {
+        if chunk.rows != self.rows || stored.is_compressed || stored.page.kind == PageKind::Dictionary {
             return None;
         }
         let (levels, values) = chunk.body(stored)?;
@@ -92,7 +92,7 @@ impl<'a> Stored<'a> {
 
     /// Appends the rows of a page.
     fn page(&mut self, chunk: &CheckedChunk<'_>, stored: &StoredPage, inflater: &mut Inflater) -> Option<()> {
-        if stored.page.kind == Kind::Dictionary {
+        if stored.page.kind == PageKind::Dictionary {
             return None;
         }
         let (levels, values) = chunk.body(stored)?;

@@ -18,9 +18,9 @@ use crate::reader::pages;
 const ROWS: usize = 3_000;
 
 /// Numbers that look random, but are the same each time.
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         self.0 >> 17
@@ -28,7 +28,7 @@ impl Numbers {
 }
 
 /// `len` numbers of a type, of which `nulls` in a hundred are null, sometimes in runs.
-fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers) -> ArrayRef {
+fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let mut run = (0, true);
     let mut is_valid = || {
         if run.0 == 0 {
@@ -52,7 +52,7 @@ fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers
 }
 
 /// Lists of varying length of a type's numbers, some of which are empty or null.
-fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef {
+fn lists_of(data_type: &DataType, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let lengths: Vec<usize> = (0..ROWS)
         .map(|row| match row {
             _ if row % 99 == 0 => random.next() as usize % 400,
@@ -70,7 +70,7 @@ fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef 
     Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), items, nulls))
 }
 
-fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut Numbers) -> ArrayRef {
+fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let items = numbers_of(data_type, ROWS * length as usize, if nulls == 3 { 0 } else { nulls }, random);
     // One list has no nulls among its items.
     let item = Arc::new(Field::new("item", data_type.clone(), items.null_count() > 0));
@@ -99,7 +99,7 @@ fn decode_as(
     chunks: &[&CheckedChunk<'_>],
 ) -> Option<ArrayRef> {
     let rows = chunks.iter().map(|chunk| chunk.rows).sum();
-    let mut column = Column::of(field, chunks[0].about.column, codes, rows)?;
+    let mut column = NumberColumn::of(field, chunks[0].about.column, codes, rows)?;
     chunks.iter().try_for_each(|chunk| column.append(chunk))?;
     column.finish()
 }
@@ -201,7 +201,7 @@ fn properties(
 
 #[test]
 fn every_type_in_every_form_is_what_the_parquet_crate_makes_of_it() {
-    let mut random = Numbers(7);
+    let mut random = RandomNumbers(7);
     let codecs = [
         Compression::UNCOMPRESSED,
         Compression::SNAPPY,
@@ -233,7 +233,7 @@ fn every_type_in_every_form_is_what_the_parquet_crate_makes_of_it() {
 
 #[test]
 fn every_encoding_of_numbers_is_read() {
-    let mut random = Numbers(3);
+    let mut random = RandomNumbers(3);
     let integers = [DataType::Int32, DataType::Int64, DataType::UInt16, DataType::Date32];
     let all = [DataType::Float32, DataType::Float64, DataType::Int32, DataType::Int64];
     for (encoding, types) in [
@@ -258,7 +258,7 @@ fn every_encoding_of_numbers_is_read() {
 
 #[test]
 fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
-    let mut random = Numbers(1);
+    let mut random = RandomNumbers(1);
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| row.to_string())));
     for (array, codec) in [
         (texts, Compression::SNAPPY),
@@ -303,7 +303,7 @@ impl Sums {
 
 #[test]
 fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
-    let mut random = Numbers(5);
+    let mut random = RandomNumbers(5);
     let mut values = |distinct: u64, nulls: u64| -> ArrayRef {
         let value = |at: u64| {
             if at.is_multiple_of(7) { Vec::new() } else { format!("xy{at}")[(at % 2) as usize..].into() }
@@ -367,7 +367,7 @@ fn texts_with_codes_that_are_no_texts_are_left_to_the_parquet_crate() {
 fn lists_of_a_fixed_length_are_read_of_which_nearly_all_are_null() {
     let items = Arc::new(Field::new("item", DataType::Int32, false));
     let nulls = NullBuffer::from_iter((0..ROWS).map(|row| row == 1));
-    let values = numbers_of(&DataType::Int32, 200 * ROWS, 0, &mut Numbers(1));
+    let values = numbers_of(&DataType::Int32, 200 * ROWS, 0, &mut RandomNumbers(1));
     let lists: ArrayRef = Arc::new(FixedSizeListArray::new(items, 200, values, Some(nulls)));
     let properties = properties(WriterVersion::PARQUET_1_0, Compression::SNAPPY).build();
     check(vec![("lists".into(), lists)], properties);
@@ -419,7 +419,7 @@ fn large_cells_in_one_page_are_left_where_they_were_fetched() {
 
 #[test]
 fn cells_of_every_length_are_read_with_and_without_nulls() {
-    let mut random = Numbers(8);
+    let mut random = RandomNumbers(8);
     for cell in [1, 3, 16, 4_096, 5_000] {
         for nulls in [0, 1, 50, 100] {
             let valid: Vec<bool> = (0..400).map(|_| random.next() % 100 >= nulls).collect();
@@ -455,7 +455,7 @@ fn cells_of_every_length_are_read_with_and_without_nulls() {
 /// panics.
 #[test]
 fn damage_is_left_to_the_parquet_crate() {
-    let mut random = Numbers(5);
+    let mut random = RandomNumbers(5);
     let columns = [
         ("flat", numbers_of(&DataType::Int32, 500, 20, &mut random)),
         ("wide", numbers_of(&DataType::Float64, 500, 0, &mut random)),

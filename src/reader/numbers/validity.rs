@@ -4,7 +4,7 @@ use forebay_arrow::array::BooleanBufferBuilder;
 use forebay_arrow::buffer::NullBuffer;
 
 use super::values::Value;
-use crate::reader::integers::{Run, bits};
+use crate::reader::integers::{NumberRun, bits};
 
 /// The number of rows whose bits are examined together.
 const STEP: usize = 32;
@@ -30,13 +30,13 @@ impl Validity {
 
     /// Appends a run of levels of one bit, and returns the number of ones; `None` if a level is higher
     /// than 1.
-    pub(super) fn append_run(&mut self, run: Run<'_>) -> Option<usize> {
+    pub(super) fn append_run(&mut self, run: NumberRun<'_>) -> Option<usize> {
         match run {
-            Run::Repeated(level, count) => {
+            NumberRun::Repeated(level, count) => {
                 self.append(level == 1, count);
                 (level <= 1).then_some(if level == 1 { count } else { 0 })
             }
-            Run::Packed(packed, count) => {
+            NumberRun::Packed(packed, count) => {
                 let ones = ones(packed, 0, count);
                 match ones == count {
                     true => self.append(true, count),
@@ -125,7 +125,7 @@ mod tests {
                 .map(|eight| eight.iter().map(|&at| u8::from(is_valid(at)) << (at % 8)).sum())
                 .collect();
             let there = (0..count).filter(|&at| is_valid(at)).count();
-            assert_eq!(validity.append_run(Run::Packed(&packed, count)), Some(there));
+            assert_eq!(validity.append_run(NumberRun::Packed(&packed, count)), Some(there));
             let mut dense: Vec<u32> = (1..=there as u32).collect();
             let mut out = vec![7];
             validity.spread(first, &mut dense, &mut out);
@@ -144,11 +144,11 @@ mod tests {
     fn nothing_is_kept_before_the_first_null() {
         let mut validity = Validity::default();
         validity.append(true, 9);
-        assert_eq!(validity.append_run(Run::Repeated(1, 5)), Some(5));
-        assert_eq!(validity.append_run(Run::Packed(&[0xff, 0x0f], 12)), Some(12));
+        assert_eq!(validity.append_run(NumberRun::Repeated(1, 5)), Some(5));
+        assert_eq!(validity.append_run(NumberRun::Packed(&[0xff, 0x0f], 12)), Some(12));
         assert!(validity.bits.is_none());
-        assert_eq!(validity.append_run(Run::Repeated(0, 2)), Some(0));
-        assert_eq!(validity.append_run(Run::Repeated(2, 1)), None);
+        assert_eq!(validity.append_run(NumberRun::Repeated(0, 2)), Some(0));
+        assert_eq!(validity.append_run(NumberRun::Repeated(2, 1)), None);
         let nulls = Validity { len: 28, ..validity }.finish().unwrap();
         assert_eq!(nulls.iter().filter(|valid| !valid).count(), 3);
     }

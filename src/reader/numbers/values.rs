@@ -3,7 +3,7 @@
 use forebay_arrow::datatypes::ArrowNativeType;
 
 use super::scratch::{Inflater, Memory, Scratch};
-use crate::reader::integers::{Deltas, Run, Runs, Word, unpack};
+use crate::reader::integers::{Deltas, NumberRun, Runs, Word, unpack};
 
 /// A value of one to eight bytes, whatever its meaning.
 pub(super) trait Value: ArrowNativeType {
@@ -85,11 +85,11 @@ pub(super) fn indexed<T: Value>(
     });
     Runs::new(runs, width)?.each(count, |run| {
         match run {
-            Run::Repeated(index, count) => {
+            NumberRun::Repeated(index, count) => {
                 let value = *dictionary.get(index as usize)?;
                 out.resize(out.len() + count, value);
             }
-            Run::Packed(packed, count) => match &of_bytes {
+            NumberRun::Packed(packed, count) => match &of_bytes {
                 Some(of_bytes) => {
                     let indices = packed.get(..count)?;
                     let most = indices.iter().fold(0, |most, index| most.max(*index));

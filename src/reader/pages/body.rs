@@ -8,7 +8,7 @@ use parquet::column::page::Page;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::lengths;
-use super::levels::{self, Depth, Lists, Outline, split_levels};
+use super::levels::{self, Depth, ListLevels, Outline, split_levels};
 use super::refusals::corrupt;
 use crate::reader::integers::Runs;
 
@@ -18,13 +18,13 @@ pub(in crate::reader) struct Bodies {
     highest: [i16; 2],
     /// The bytes of a stored value, if all values have the same number.
     width: Option<usize>,
-    lists: Option<Lists>,
+    lists: Option<ListLevels>,
     /// The outlines of the structures that the leaf shares with the leaves beside it.
     outlines: Vec<Outline>,
 }
 
 /// The parts of a page: its levels, if they are runs, and its values.
-struct Parts<'a> {
+struct BodyParts<'a> {
     repetition: Option<&'a [u8]>,
     definition: Option<&'a [u8]>,
     values: &'a [u8],
@@ -45,7 +45,7 @@ impl Bodies {
             Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).ok(),
             Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY => None,
         };
-        let lists = (highest[0] > 0).then(|| Lists::of(highest, path));
+        let lists = (highest[0] > 0).then(|| ListLevels::of(highest, path));
         Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
     }
 
@@ -135,7 +135,7 @@ impl Bodies {
 
     /// The number of a page's values, including nulls, and its parts, which are `None` if its levels exceed
     /// it; `None` for a dictionary.
-    fn parts_of<'a>(&self, page: &'a Page) -> Option<(u32, Option<Parts<'a>>)> {
+    fn parts_of<'a>(&self, page: &'a Page) -> Option<(u32, Option<BodyParts<'a>>)> {
         match page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
@@ -145,7 +145,7 @@ impl Bodies {
                 let parts = || {
                     let (repetition, rest) = buf.split_at_checked(*rep_levels_byte_len as usize)?;
                     let (definition, values) = rest.split_at_checked(*def_levels_byte_len as usize)?;
-                    Some(Parts { repetition: Some(repetition), definition: Some(definition), values })
+                    Some(BodyParts { repetition: Some(repetition), definition: Some(definition), values })
                 };
                 Some((*num_values, parts()))
             }
@@ -155,7 +155,7 @@ impl Bodies {
 
     /// The number of a page's values that are not null; `None` if its levels are bit-packed, which are not
     /// counted.
-    fn stored(&self, parts: &Parts<'_>, values: usize) -> Option<usize> {
+    fn stored(&self, parts: &BodyParts<'_>, values: usize) -> Option<usize> {
         match (self.highest[1], parts.definition) {
             (0, _) => Some(values),
             (highest, runs) => levels::highest_of(runs?, highest, values),
@@ -163,7 +163,7 @@ impl Bodies {
     }
 
     /// The parts of a page of version 1; `None` if its levels exceed it.
-    fn parts<'a>(&self, page: &'a Bytes, values: u32, encodings: [Encoding; 2]) -> Option<Parts<'a>> {
+    fn parts<'a>(&self, page: &'a Bytes, values: u32, encodings: [Encoding; 2]) -> Option<BodyParts<'a>> {
         let mut rest = &page[..];
         let mut runs = [None; 2];
         for ((most, encoding), runs) in self.highest.into_iter().zip(encodings).zip(&mut runs) {
@@ -180,11 +180,11 @@ impl Bodies {
             }
         }
         let [repetition, definition] = runs;
-        Some(Parts { repetition, definition, values: rest })
+        Some(BodyParts { repetition, definition, values: rest })
     }
 }
 
-impl Parts<'_> {
+impl BodyParts<'_> {
     /// The levels of a page without the bytes `behind` the last of each kind.
     fn cut(&self, behind: [&[u8]; 2]) -> Cut {
         let whole = |(runs, behind): (Option<&[u8]>, &[u8])| {

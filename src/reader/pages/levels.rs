@@ -10,7 +10,7 @@ use parquet::basic::Repetition;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::refusals::corrupt;
-use crate::reader::integers::{GROUP, Run, Runs, unpack};
+use crate::reader::integers::{GROUP, NumberRun, Runs, unpack};
 
 /// The number of levels that are examined together: few enough for the first-level cache.
 const STEP: usize = 256;
@@ -40,11 +40,11 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut highest = 0;
     Runs::new(runs, width)?.each(values, |run| match run {
-        Run::Repeated(level, count) => {
+        NumberRun::Repeated(level, count) => {
             highest += if level == max { count } else { 0 };
             Some(())
         }
-        Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+        NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
             highest += levels.iter().filter(|level| **level == max).count();
             Some(())
         }),
@@ -57,12 +57,12 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
 fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
-    let sound = |run: Run<'_>| {
+    let sound = |run: NumberRun<'_>| {
         let is_sound = match run {
-            Run::Repeated(level, _) => level <= max,
+            NumberRun::Repeated(level, _) => level <= max,
             // With this width no level can be too high.
-            Run::Packed(..) if max + 1 == 1 << width => true,
-            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+            NumberRun::Packed(..) if max + 1 == 1 << width => true,
+            NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 (levels.iter().fold(0, |most, level| most.max(*level)) <= max).then_some(())
             })
             .is_some(),
@@ -82,7 +82,7 @@ fn width(max: i16) -> u32 {
 }
 
 /// Checks that levels continue lists only where there is a list.
-pub(super) struct Lists {
+pub(super) struct ListLevels {
     /// The widths of repetition and definition levels, in bits.
     widths: [u32; 2],
     /// For each repetition level but 0, the lowest definition level of an item at that depth.
@@ -93,7 +93,7 @@ pub(super) struct Lists {
     rows: Option<usize>,
 }
 
-impl Lists {
+impl ListLevels {
     /// The check for a leaf with these highest levels, at the end of `path`, whose nodes are optional,
     /// repeated or neither.
     pub(super) fn of(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
@@ -105,7 +105,7 @@ impl Lists {
                 items.push(definition);
             }
         }
-        Lists { widths: highest.map(width), items, last: 0, rows: Some(0) }
+        ListLevels { widths: highest.map(width), items, last: 0, rows: Some(0) }
     }
 
     /// Records that the levels of a page could not be read.
@@ -201,18 +201,18 @@ impl Outline {
     }
 
     /// Adds a run of a leaf without lists, in which each level is a row.
-    fn add_run(&mut self, run: Run<'_>, width: u32) -> Option<()> {
+    fn add_run(&mut self, run: NumberRun<'_>, width: u32) -> Option<()> {
         let most = u32::from(self.depth.definition);
         let mut defined = [0; STEP];
         match run {
-            Run::Repeated(level, count) => {
+            NumberRun::Repeated(level, count) => {
                 defined.fill(level.min(most) as u8);
                 for done in (0..count).step_by(STEP) {
                     self.definition.update(&defined[..STEP.min(count - done)]);
                 }
                 Some(())
             }
-            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
+            NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 let defined = defined.get_mut(..levels.len())?;
                 defined.iter_mut().zip(levels).for_each(|(to, level)| *to = (*level).min(most) as u8);
                 self.definition.update(defined);
@@ -243,7 +243,7 @@ struct Levels<'a> {
     width: u32,
     /// The number of levels in runs to come, and in the rest of the present one.
     left: usize,
-    run: Run<'a>,
+    run: NumberRun<'a>,
     /// Unpacked levels; those from `at` to `end` come next.
     unpacked: [u16; UNPACKED],
     at: usize,
@@ -252,7 +252,7 @@ struct Levels<'a> {
 
 impl<'a> Levels<'a> {
     fn of(runs: &'a [u8], width: u32, values: usize) -> Self {
-        let (runs, run, unpacked) = (Runs::new(runs, width), Run::Repeated(0, 0), [0; UNPACKED]);
+        let (runs, run, unpacked) = (Runs::new(runs, width), NumberRun::Repeated(0, 0), [0; UNPACKED]);
         Levels { runs, width, left: values, run, unpacked, at: 0, end: 0 }
     }
 
@@ -267,19 +267,19 @@ impl<'a> Levels<'a> {
                 read
             } else {
                 match self.run {
-                    Run::Repeated(level, count @ 1..) => {
+                    NumberRun::Repeated(level, count @ 1..) => {
                         let read = left.min(count);
                         out[..read].fill(level as u16);
-                        self.run = Run::Repeated(level, count - read);
+                        self.run = NumberRun::Repeated(level, count - read);
                         read
                     }
-                    Run::Packed(packed, count @ 1..) => {
+                    NumberRun::Packed(packed, count @ 1..) => {
                         self.run = self.unpack(packed, count);
                         0
                     }
                     _ => {
                         let run = self.runs.as_mut().and_then(|runs| runs.next(self.left));
-                        self.run = run.unwrap_or(Run::Repeated(0, left));
+                        self.run = run.unwrap_or(NumberRun::Repeated(0, left));
                         self.left = self.left.saturating_sub(self.run.len());
                         0
                     }
@@ -290,7 +290,7 @@ impl<'a> Levels<'a> {
     }
 
     /// Unpacks the first levels of a run, and returns its rest.
-    fn unpack(&mut self, packed: &'a [u8], count: usize) -> Run<'a> {
+    fn unpack(&mut self, packed: &'a [u8], count: usize) -> NumberRun<'a> {
         (self.at, self.end) = (0, count.min(UNPACKED));
         let unpacked = &mut self.unpacked;
         // An earlier check found that they are complete.
@@ -299,7 +299,7 @@ impl<'a> Levels<'a> {
             Some(())
         });
         let rest = packed.get(UNPACKED / GROUP * self.width as usize..).unwrap_or_default();
-        Run::Packed(rest, count - self.end)
+        NumberRun::Packed(rest, count - self.end)
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
         let path = [optional, repeated, optional, optional, repeated, optional];
         let runs = |levels: &[u8]| levels.iter().flat_map(|level| [2, *level]).collect::<Vec<u8>>();
         let check = |pages: &[(&[u8], &[u8])]| {
-            let mut lists = Lists::of([2, 6], path.into_iter());
+            let mut lists = ListLevels::of([2, 6], path.into_iter());
             pages.iter().all(|(repetition, definition)| {
                 lists.check(&runs(repetition), &runs(definition), repetition.len(), &mut []).is_ok()
             })
@@ -408,7 +408,7 @@ mod tests {
         // A row may continue in the next page.
         assert!(check(&[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]));
         assert!(!check(&[(&[0], &[0]), (&[1], &[6])]));
-        let mut lists = Lists::of([2, 6], path.into_iter());
+        let mut lists = ListLevels::of([2, 6], path.into_iter());
         lists.skip();
         assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
     }
@@ -427,7 +427,7 @@ mod tests {
         };
         let of_list = |pages: &[(&[u8], &[u8])]| {
             let (mut outlines, path) = (shared(), [optional, optional, repeated, optional]);
-            let mut lists = Lists::of([1, 4], path.into_iter());
+            let mut lists = ListLevels::of([1, 4], path.into_iter());
             for (repetition, definition) in pages {
                 let (repeated, defined) = (runs(repetition), runs(definition));
                 lists.check(&repeated, &defined, repetition.len(), &mut outlines).unwrap();

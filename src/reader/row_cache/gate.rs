@@ -6,12 +6,12 @@ use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     inside: usize,
     is_closed: bool,
 }
@@ -42,7 +42,7 @@ impl Gate {
         drop(self.left.wait_timeout_while(state, patience, |state| state.inside > 0));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

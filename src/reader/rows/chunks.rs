@@ -27,7 +27,7 @@ pub(super) struct FetchedChunks {
     /// The metadata of the row group alone.
     metadata: ParquetMetaData,
     /// One chunk for each leaf column; `None` for those that are not read.
-    chunks: Vec<Option<Chunk>>,
+    chunks: Vec<Option<CheckedChunk>>,
     /// Leaves that follow each other in a structure, and the depth of the structure.
     siblings: Vec<Siblings>,
     /// The pages of each leaf that is being decoded.
@@ -40,7 +40,7 @@ pub(super) struct FetchedChunks {
 
 /// The pages of a leaf column, which were checked.
 #[derive(Clone)]
-struct Chunk {
+struct CheckedChunk {
     held: Arc<Held>,
     /// The number of pages.
     pages: usize,
@@ -68,7 +68,7 @@ impl FetchedChunks {
             let (start, length) = about.byte_range();
             let chunk = || {
                 let bytes = bytes(&(start..start.saturating_add(length)))?;
-                Ok(Chunk { held: Arc::new(Held { start, bytes }), pages: pages(leaf)? })
+                Ok(CheckedChunk { held: Arc::new(Held { start, bytes }), pages: pages(leaf)? })
             };
             mask.leaf_included(leaf).then(chunk).transpose()
         });
@@ -152,7 +152,7 @@ impl RowGroups for FetchedChunks {
                 shared.push(siblings.depth);
             }
         }
-        let Chunk { held, pages } = chunk;
+        let CheckedChunk { held, pages } = chunk;
         let pages = Arc::new(Mutex::new(CheckedPages {
             pages: SerializedPageReader::new(held, about, self.num_rows(), None)?,
             left: pages,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use forebay_base::Result;
-use forebay_store::catalog::page_header::{self, Kind};
+use forebay_store::catalog::page_header::{self, PageKind};
 use forebay_store::catalog::pages::PageLocations;
 use forebay_store::catalog::{ColumnChunk, File};
 use forebay_store::source::Store;
@@ -38,7 +38,7 @@ pub(super) async fn walked(
             && let Ok((page, header)) = page_header::read(rest)
         {
             let page_end = next.saturating_add(header as u64).saturating_add(page.compressed.into());
-            if page.kind != Kind::Dictionary {
+            if page.kind != PageKind::Dictionary {
                 let Ok(row) = u32::try_from(first) else { return Ok(None) };
                 found.push((row, next..page_end));
                 first += u64::from(page.values);

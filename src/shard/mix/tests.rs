@@ -16,13 +16,13 @@ use super::*;
 type Row = (usize, u64, u64);
 
 #[derive(Clone, Debug)]
-struct Case {
+struct MixCase {
     run: Run,
     lanes: u32,
     world: u32,
 }
 
-impl Case {
+impl MixCase {
     fn split(&self, rank: u32, world: u32) -> MixSplit {
         let global_batch = self.run.rule.global_batch;
         MixSplit { shard: Shard::new(rank, world).unwrap(), lanes: self.lanes, global_batch }
@@ -56,7 +56,7 @@ impl Case {
     }
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = MixCase> {
     let source =
         (1u64..120, prop_oneof![2 => Just(0.0), 1 => 0.05..1.0f64, 20 => (1u32..9).prop_map(f64::from)]);
     let sources = prop::collection::vec(source, 1..5);
@@ -96,7 +96,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 schedule,
                 random_shares,
             };
-            Case {
+            MixCase {
                 run: Run {
                     rule,
                     origin: Origin::of_sources(sources),

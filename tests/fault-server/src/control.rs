@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::rule::Rule;
+use crate::rule::FaultRule;
 use crate::server::{Outage, Shared};
 use crate::store::Credentials;
 
@@ -58,8 +58,8 @@ pub(crate) fn answer(request: &Request, body: &[u8], shared: &Shared) -> Answer 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {
-    One(Box<Rule>),
-    More(Vec<Rule>),
+    One(Box<FaultRule>),
+    More(Vec<FaultRule>),
 }
 
 #[derive(Deserialize)]

@@ -22,7 +22,7 @@
 //! | `fault` | what goes wrong: [`Fault`], and the script of acts that results |
 //! | `wire` | plays a script on a socket |
 //! | `link` | the time to the first byte and the rate: [`Link`] |
-//! | `log` | what happened: [`Exchange`], [`Stats`] |
+//! | `log` | what happened: [`LoggedExchange`], [`Stats`] |
 //! | `control` | control by HTTP, for programs in other languages: `/_stats`, `/_log`, `/_rules`, ... |
 //!
 //! ```no_run
@@ -65,7 +65,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use fault::{Fault, ListFault};
 pub use link::{Latency, Link};
-pub use log::{Exchange, Stats};
+pub use log::{LoggedExchange, Stats};
 pub use request::Operation;
 pub use rule::Match;
 pub use server::{Builder, FaultServer, Outage};

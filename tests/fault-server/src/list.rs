@@ -144,7 +144,7 @@ impl Store {
     }
 }
 
-struct Page<'a> {
+struct ListPage<'a> {
     keys: Vec<&'a str>,
     common: Vec<&'a str>,
     /// How many of the keys the page used up.
@@ -152,8 +152,8 @@ struct Page<'a> {
 }
 
 /// The first `limit` of the sorted `keys`. Keys with the same text before the next delimiter count as one.
-fn page<'a>(keys: &'a [String], prefix: &str, delimiter: Option<&str>, limit: usize) -> Page<'a> {
-    let mut page = Page { keys: Vec::new(), common: Vec::new(), taken: 0 };
+fn page<'a>(keys: &'a [String], prefix: &str, delimiter: Option<&str>, limit: usize) -> ListPage<'a> {
+    let mut page = ListPage { keys: Vec::new(), common: Vec::new(), taken: 0 };
     while page.taken < keys.len() && page.keys.len() + page.common.len() < limit {
         let key = keys[page.taken].as_str();
         let end =

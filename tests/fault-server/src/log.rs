@@ -16,7 +16,7 @@ use crate::request::Operation;
 /// One request and its outcome. In JSON, durations are seconds.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Exchange {
+pub struct LoggedExchange {
     /// The number of the exchange, counted from one in the order in which requests were read. Connections
     /// with a fault count, too.
     pub number: u64,
@@ -49,9 +49,15 @@ pub struct Exchange {
     pub fault: Option<Fault>,
 }
 
-impl Exchange {
-    fn new(number: u64, since_start: Duration, connection: u64, operation: Operation, key: &str) -> Exchange {
-        Exchange {
+impl LoggedExchange {
+    fn new(
+        number: u64,
+        since_start: Duration,
+        connection: u64,
+        operation: Operation,
+        key: &str,
+    ) -> LoggedExchange {
+        LoggedExchange {
             number,
             since_start,
             took: Duration::ZERO,
@@ -96,22 +102,22 @@ const UNLISTED: u64 = 0;
 
 pub(crate) struct Log {
     started: Instant,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptLog>,
     sink: Option<Mutex<File>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptLog {
     /// The number of the next exchange. Numbers continue when the log is reset, so that an exchange in
     /// progress finds that its place is gone.
     next: u64,
     /// The exchanges in order; the last has the number before `next`.
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<LoggedExchange>,
     stats: Stats,
 }
 
-impl Kept {
-    fn place(&mut self, number: u64) -> Option<&mut Exchange> {
+impl KeptLog {
+    fn place(&mut self, number: u64) -> Option<&mut LoggedExchange> {
         let first = self.next - self.exchanges.len() as u64;
         self.exchanges.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)
     }
@@ -121,7 +127,7 @@ impl Log {
     /// A log that also writes each exchange to `file` when it ends, one line of JSON each.
     pub(crate) fn new(file: Option<&Path>) -> std::io::Result<Log> {
         let sink = file.map(File::create).transpose()?.map(Mutex::new);
-        let kept = Mutex::new(Kept { next: 1, ..Kept::default() });
+        let kept = Mutex::new(KeptLog { next: 1, ..KeptLog::default() });
         Ok(Log { started: Instant::now(), kept, sink })
     }
 
@@ -146,7 +152,7 @@ impl Log {
     pub(crate) fn begin(&self, connection: u64, operation: Operation, key: &str) -> Open<'_> {
         let mut kept = held(&self.kept);
         let since_start = self.started.elapsed();
-        let exchange = Exchange::new(kept.next, since_start, connection, operation, key);
+        let exchange = LoggedExchange::new(kept.next, since_start, connection, operation, key);
         kept.next += 1;
         kept.exchanges.push(exchange.clone());
         match operation {
@@ -162,10 +168,10 @@ impl Log {
 
     /// An exchange that is not logged.
     pub(crate) fn unlisted(&self) -> Open<'_> {
-        Open { log: self, exchange: Exchange::new(UNLISTED, Duration::ZERO, 0, Operation::Other, "") }
+        Open { log: self, exchange: LoggedExchange::new(UNLISTED, Duration::ZERO, 0, Operation::Other, "") }
     }
 
-    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+    pub(crate) fn exchanges(&self) -> Vec<LoggedExchange> {
         held(&self.kept).exchanges.clone()
     }
 
@@ -183,7 +189,7 @@ impl Log {
 /// An exchange in progress.
 pub(crate) struct Open<'a> {
     log: &'a Log,
-    pub(crate) exchange: Exchange,
+    pub(crate) exchange: LoggedExchange,
 }
 
 impl Open<'_> {

@@ -144,7 +144,7 @@ impl Match {
 /// A fault and the match for the requests that it hits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rule {
+pub(crate) struct FaultRule {
     pub(crate) when: Match,
     pub(crate) then: Fault,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Rules {
 }
 
 struct Counted {
-    rule: Rule,
+    rule: FaultRule,
     added: Instant,
     candidates: u64,
     fired: u64,
@@ -176,7 +176,7 @@ impl Rules {
         Rules { seed, rules: Mutex::default() }
     }
 
-    pub(crate) fn add(&self, rule: Rule) {
+    pub(crate) fn add(&self, rule: FaultRule) {
         held(&self.rules).push(Counted { rule, added: Instant::now(), candidates: 0, fired: 0 });
     }
 
@@ -191,7 +191,7 @@ impl Rules {
         }
     }
 
-    pub(crate) fn list(&self) -> Vec<Rule> {
+    pub(crate) fn list(&self) -> Vec<FaultRule> {
         held(&self.rules).iter().map(|counted| counted.rule.clone()).collect()
     }
 
@@ -199,7 +199,7 @@ impl Rules {
     pub(crate) fn fault(&self, of: &Candidate<'_>) -> Option<Fault> {
         let mut chosen = None;
         for (stream, counted) in held(&self.rules).iter_mut().enumerate() {
-            let Rule { when, then } = &counted.rule;
+            let FaultRule { when, then } = &counted.rule;
             if !then.fits(of.operation, of.answer) || !when.is_candidate(of, counted.added.elapsed()) {
                 continue;
             }
@@ -225,7 +225,7 @@ mod tests {
     /// The numbers of the requests among `n` requests for `key` that meet the rule.
     fn met(seed: u64, when: Match, n: u64) -> Vec<u64> {
         let rules = Rules::new(seed);
-        rules.add(Rule { when, then: Fault::status(500) });
+        rules.add(FaultRule { when, then: Fault::status(500) });
         let answer = Answer::text(200, "text/plain", "hello");
         let meets = |connection: &u64| {
             let (operation, key) = (Operation::Get, "a/b.parquet");
@@ -270,10 +270,12 @@ mod tests {
     fn a_rule_reads_and_writes_as_json() {
         let json = r#"{"when": {"operation": "get", "from": 5, "times": 1, "after": 0.5},
                        "then": {"stall_after": {"bytes": 9, "lasting": 1.5}}}"#;
-        let rule: Rule = serde_json::from_str(json).unwrap();
+        let rule: FaultRule = serde_json::from_str(json).unwrap();
         assert_eq!(rule.when, Match::get().nth(5).after(Duration::from_millis(500)));
         assert_eq!(rule.then, Fault::StallAfter { bytes: 9, lasting: Some(Duration::from_millis(1_500)) });
-        assert_eq!(serde_json::from_str::<Rule>(&serde_json::to_string(&rule).unwrap()).unwrap(), rule);
-        assert!(serde_json::from_str::<Rule>(r#"{"when": {"operatoin": "get"}, "then": "reset"}"#).is_err());
+        assert_eq!(serde_json::from_str::<FaultRule>(&serde_json::to_string(&rule).unwrap()).unwrap(), rule);
+        assert!(
+            serde_json::from_str::<FaultRule>(r#"{"when": {"operatoin": "get"}, "then": "reset"}"#).is_err()
+        );
     }
 }

@@ -16,8 +16,8 @@ use crate::connection;
 use crate::fault::Fault;
 use crate::link::{Link, Pace};
 use crate::list::PAGE;
-use crate::log::{Exchange, Log, Stats};
-use crate::rule::{Match, Rule, Rules};
+use crate::log::{Log, LoggedExchange, Stats};
+use crate::rule::{FaultRule, Match, Rules};
 use crate::store::{Credentials, Store};
 
 /// How many connections may wait to be accepted.
@@ -59,7 +59,7 @@ pub struct Builder {
     port: u16,
     threads: usize,
     page: usize,
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
     credentials: Option<Credentials>,
     log: Option<PathBuf>,
 }
@@ -110,7 +110,7 @@ impl Builder {
 
     /// Adds a rule that holds from the start, like [`FaultServer::add`].
     pub fn rule(mut self, when: Match, then: Fault) -> Builder {
-        self.rules.push(Rule { when, then });
+        self.rules.push(FaultRule { when, then });
         self
     }
 
@@ -216,7 +216,7 @@ impl FaultServer {
     /// Adds a rule: from now on, `then` happens to requests that match `when`. If several rules choose a
     /// request, the oldest acts.
     pub fn add(&self, when: Match, then: Fault) {
-        self.shared.rules.add(Rule { when, then });
+        self.shared.rules.add(FaultRule { when, then });
     }
 
     /// Removes all rules. Stalls that have begun go on.
@@ -246,7 +246,7 @@ impl FaultServer {
     }
 
     /// Every exchange since the start or the last [`reset`](Self::reset), including exchanges in progress.
-    pub fn log(&self) -> Vec<Exchange> {
+    pub fn log(&self) -> Vec<LoggedExchange> {
         self.shared.log.exchanges()
     }
 

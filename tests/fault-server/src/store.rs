@@ -120,14 +120,15 @@ impl Store {
         if named("if-match") == Some(false) {
             return Answer::error(412, "PreconditionFailed", "If-Match");
         }
-        let (status, span) = match request.header("range").map_or(Asked::Whole, |range| asked(range, size)) {
-            Asked::Whole => (200, 0..size),
-            Asked::Part(span) => (206, span),
-            Asked::Nothing => {
-                return Answer::error(416, "InvalidRange", "The requested range is not satisfiable")
-                    .header("Content-Range", format!("bytes */{size}"));
-            }
-        };
+        let (status, span) =
+            match request.header("range").map_or(StoreRequest::Whole, |range| asked(range, size)) {
+                StoreRequest::Whole => (200, 0..size),
+                StoreRequest::Part(span) => (206, span),
+                StoreRequest::Nothing => {
+                    return Answer::error(416, "InvalidRange", "The requested range is not satisfiable")
+                        .header("Content-Range", format!("bytes */{size}"));
+                }
+            };
         let not_modified = named("if-none-match") == Some(true);
         let mut answer = match not_modified {
             true => Answer { status: 304, headers: Vec::new(), ..Answer::text(304, "", "") },
@@ -187,7 +188,7 @@ fn names(tags: &str, etag: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-enum Asked {
+enum StoreRequest {
     /// The request has no range, or none that S3 would use.
     Whole,
     Part(Range<u64>),
@@ -196,17 +197,17 @@ enum Asked {
 }
 
 /// The bytes of an object of `size` bytes that a `Range` header requests.
-fn asked(range: &str, size: u64) -> Asked {
+fn asked(range: &str, size: u64) -> StoreRequest {
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
-        return Asked::Whole;
+        return StoreRequest::Whole;
     };
     let span = match (first.parse::<u64>(), last.parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last => first..size.min(last.saturating_add(1)),
         (Ok(first), Err(_)) if last.is_empty() => first..size,
         (Err(_), Ok(suffix)) if first.is_empty() => size.saturating_sub(suffix)..size,
-        _ => return Asked::Whole,
+        _ => return StoreRequest::Whole,
     };
-    if span.start < span.end { Asked::Part(span) } else { Asked::Nothing }
+    if span.start < span.end { StoreRequest::Part(span) } else { StoreRequest::Nothing }
 }
 
 #[cfg(test)]
@@ -216,19 +217,19 @@ mod tests {
     #[test]
     fn a_range_is_read_as_rfc_9110_says() {
         for (header, expected) in [
-            ("bytes=0-0", Asked::Part(0..1)),
-            ("bytes=2-5", Asked::Part(2..6)),
-            ("bytes=2-500", Asked::Part(2..10)),
-            ("bytes=2-18446744073709551615", Asked::Part(2..10)),
-            ("bytes=4-", Asked::Part(4..10)),
-            ("bytes=-3", Asked::Part(7..10)),
-            ("bytes=-30", Asked::Part(0..10)),
-            ("bytes=-0", Asked::Nothing),
-            ("bytes=10-", Asked::Nothing),
-            ("bytes=10-12", Asked::Nothing),
-            ("bytes=5-2", Asked::Whole),
-            ("bytes=0-1,4-5", Asked::Whole),
-            ("rows=0-1", Asked::Whole),
+            ("bytes=0-0", StoreRequest::Part(0..1)),
+            ("bytes=2-5", StoreRequest::Part(2..6)),
+            ("bytes=2-500", StoreRequest::Part(2..10)),
+            ("bytes=2-18446744073709551615", StoreRequest::Part(2..10)),
+            ("bytes=4-", StoreRequest::Part(4..10)),
+            ("bytes=-3", StoreRequest::Part(7..10)),
+            ("bytes=-30", StoreRequest::Part(0..10)),
+            ("bytes=-0", StoreRequest::Nothing),
+            ("bytes=10-", StoreRequest::Nothing),
+            ("bytes=10-12", StoreRequest::Nothing),
+            ("bytes=5-2", StoreRequest::Whole),
+            ("bytes=0-1,4-5", StoreRequest::Whole),
+            ("rows=0-1", StoreRequest::Whole),
         ] {
             assert_eq!(asked(header, 10), expected, "{header}");
         }

@@ -55,7 +55,7 @@ fn a_body_is_damaged_in_the_way_that_its_fault_is_named_for() {
 fn without_a_fault_the_range_comes_whole_and_the_connection_stays() {
     let dir = bucket();
     let server = server(&dir);
-    let mut wire = Wire::to(server.address());
+    let mut wire = RawConnection::to(server.address());
     for _ in 0..3 {
         let seen = wire.ask("GET /bucket/dir/digits", &[("Range", "bytes=2-7")]);
         assert_eq!(form(&seen), (206, Some("6"), Some("bytes 2-7/10"), &b"234567"[..], End::Silent));
@@ -71,7 +71,7 @@ fn a_connection_goes_on_after_an_answer_that_was_short_and_whole_as_a_message() 
     for fault in [Fault::Short206, Fault::ChunkedEnd { clean: true }, Fault::status(503)] {
         server.clear_rules();
         server.add(Match::get().nth(1), fault);
-        let mut wire = Wire::to(server.address());
+        let mut wire = RawConnection::to(server.address());
         wire.ask("GET /bucket/dir/digits", &[("Range", "bytes=2-7")]);
         assert_eq!(wire.ask("GET /bucket/dir/digits", &[("Range", "bytes=2-7")]).body, b"234567");
     }
@@ -137,7 +137,7 @@ fn a_connection_can_be_reset_before_anything_is_asked() {
     let dir = bucket();
     let server = server(&dir);
     server.add(Match::connect().nth(2), Fault::Reset);
-    let ends = [1, 2, 3].map(|_| Wire::to(server.address()).see().end);
+    let ends = [1, 2, 3].map(|_| RawConnection::to(server.address()).see().end);
     assert_eq!(ends, [End::Silent, End::Reset, End::Silent]);
     let log = server.log();
     assert_eq!((log.len(), log[0].operation, log[0].connection), (1, Operation::Connect, 2));
@@ -160,7 +160,7 @@ fn a_stall_in_the_body_ends_in_time() {
     let dir = bucket();
     let server = server(&dir);
     server.add(Match::get(), Fault::StallAfter { bytes: 4, lasting: Some(2 * PATIENCE) });
-    let mut wire = Wire::to(server.address());
+    let mut wire = RawConnection::to(server.address());
     assert_eq!(wire.ask("GET /bucket/dir/digits", &[]).body, b"0123");
     assert!(!server.log()[0].done && server.log()[0].bytes_sent == 4);
     wire.0.set_read_timeout(Some(5 * PATIENCE)).unwrap();
@@ -223,7 +223,7 @@ fn the_same_seed_brings_the_same_faults() {
     let statuses = |seed| {
         let server = builder(&dir).seed(seed).start().unwrap();
         server.add(Match::get().probability(0.3), Fault::status(503));
-        let mut wire = Wire::to(server.address());
+        let mut wire = RawConnection::to(server.address());
         wire.0.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
         (0..20).map(|_| wire.ask("GET /bucket/dir/digits", &[]).status()).collect::<Vec<_>>()
     };

@@ -21,7 +21,7 @@ fn seconds_to_read(address: SocketAddr, length: usize, connections: usize) -> f6
     thread::scope(|scope| {
         for _ in 0..connections {
             scope.spawn(|| {
-                let mut wire = Wire::to(address);
+                let mut wire = RawConnection::to(address);
                 wire.0.set_read_timeout(None).unwrap();
                 wire.send("GET /bucket/long", &[("Connection", "close")]);
                 let mut read = Vec::with_capacity(length + 1_000);
@@ -57,7 +57,7 @@ fn a_slow_link_is_smooth() {
     fs::write(dir.path().join("long"), vec![1; 1_000_000]).unwrap();
     let rate = 1_000_000;
     let server = builder(&dir).link(Link { rate: Some(rate), ..Link::default() }).start().unwrap();
-    let mut wire = Wire::to(server.address());
+    let mut wire = RawConnection::to(server.address());
     wire.send("GET /bucket/long", &[]);
     let (start, mut read, mut part) = (Instant::now(), 0, vec![0; 1 << 20]);
     let mut worst = 0.0f64;
@@ -97,7 +97,7 @@ fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
 fn an_outage_resets_who_is_there_and_refuses_who_comes_until_it_ends() {
     let dir = bucket();
     let server = server(&dir);
-    let mut there = Wire::to(server.address());
+    let mut there = RawConnection::to(server.address());
     assert_eq!(there.ask("GET /bucket/dir/digits", &[]).status(), 200);
     server.outage(Some(Outage::Refuse));
     assert_eq!(there.see().end, End::Reset);
@@ -113,7 +113,7 @@ fn an_outage_can_reset_and_count_who_comes() {
     let server = server(&dir);
     server.outage(Some(Outage::Reset));
     for _ in 0..5 {
-        assert_eq!(Wire::to(server.address()).see().end, End::Reset);
+        assert_eq!(RawConnection::to(server.address()).see().end, End::Reset);
     }
     let stats = server.stats();
     assert_eq!((stats.connections, stats.requests, stats.faults), (5, 0, 5));
@@ -141,7 +141,7 @@ fn dropping_a_server_frees_its_port_its_connections_and_its_threads() {
     let before = threads_and_files();
     let server = server(&dir);
     let address = server.address();
-    let mut stalled = Wire::to(address);
+    let mut stalled = RawConnection::to(address);
     server.add(fault_server::Match::get(), fault_server::Fault::StallBeforeHead { lasting: None });
     stalled.ask("GET /bucket/dir/digits", &[]);
     let start = Instant::now();
@@ -157,27 +157,27 @@ fn dropping_a_server_frees_its_port_its_connections_and_its_threads() {
 }
 
 /// The program, which is ended when this value is dropped.
-struct Program(Child, SocketAddr);
+struct RunningProgram(Child, SocketAddr);
 
-impl Program {
-    fn start(args: &[&str]) -> Program {
+impl RunningProgram {
+    fn start(args: &[&str]) -> RunningProgram {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fault-server"));
         let mut child = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
-        Program(child, address)
+        RunningProgram(child, address)
     }
 
     fn post(&self, path: &str, body: &str) -> Seen {
-        let mut wire = Wire::to(self.1);
+        let mut wire = RawConnection::to(self.1);
         wire.send(&format!("POST {path}"), &[("Content-Length", &body.len().to_string())]);
         std::io::Write::write_all(&mut wire.0, body.as_bytes()).unwrap();
         wire.see()
     }
 
     fn get(&self, path: &str) -> Seen {
-        Wire::to(self.1).ask(&format!("GET {path}"), &[])
+        RawConnection::to(self.1).ask(&format!("GET {path}"), &[])
     }
 
     /// Asks again until `expected` is the answer: the program learns a little later than its client that a
@@ -195,7 +195,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -207,7 +207,8 @@ fn the_program_is_asked_and_told_by_http() {
     let dir = bucket();
     let log = dir.path().join("requests.jsonl");
     let folder = format!("bucket={}", dir.path().display());
-    let program = Program::start(&["--folder", &folder, "--errors", "0:503", "--log", log.to_str().unwrap()]);
+    let program =
+        RunningProgram::start(&["--folder", &folder, "--errors", "0:503", "--log", log.to_str().unwrap()]);
     let digits = "/bucket/dir/digits";
     assert_eq!(program.get(digits).body, DIGITS);
     let stats =
@@ -242,7 +243,7 @@ fn the_program_is_asked_and_told_by_http() {
 fn the_program_ends_when_its_standard_input_is_closed() {
     let dir = bucket();
     let folder = format!("bucket={}", dir.path().display());
-    let mut program = Program::start(&["--folder", &folder]);
+    let mut program = RunningProgram::start(&["--folder", &folder]);
     drop(program.0.stdin.take());
     let patience = Instant::now();
     while program.0.try_wait().unwrap().is_none() {

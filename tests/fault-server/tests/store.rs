@@ -21,7 +21,7 @@ fn a_list_comes_in_pages_that_make_up_the_whole() {
         fs::write(dir.path().join(format!("dir/part-{n:02}")), vec![0; n]).unwrap();
     }
     let server = builder(&dir).page(10).start().unwrap();
-    let mut wire = Wire::to(server.address());
+    let mut wire = RawConnection::to(server.address());
     let (mut keys, mut sizes, mut pages, mut token) = (Vec::new(), Vec::new(), 0, String::new());
     loop {
         let page = wire.ask(&format!("GET /bucket?list-type=2&prefix=dir%2Fpart{token}"), &[]).text();

@@ -64,8 +64,8 @@ pub(crate) fn positions() -> Vec<Vec<u8>> {
     [start, loader.position()].iter().map(|position| serde_json::to_vec(position).unwrap()).collect()
 }
 
-/// Options are refused, or are the same after they were written and read again; a loader that takes them has a
-/// plan, or says why not.
+/// Options are refused, or are the same after they were written and read again; a loader that takes them has
+/// a plan, or says why not.
 pub(crate) fn options(data: &[u8]) -> bool {
     let Ok(mut spec) = serde_json::from_slice::<LoaderSpec>(data) else { return false };
     let text = serde_json::to_string(&spec).expect("options can be written");

@@ -14,8 +14,8 @@ fn is_small(encoded: &[u8]) -> bool {
     probe(encoded).is_ok_and(|header| u64::from(header.width) * u64::from(header.height) <= MAX_PIXELS)
 }
 
-/// A JPEG that is decoded has the pixels that libjpeg-turbo decodes, in whole and in a crop, and it has the same
-/// pixels after it was packed.
+/// A JPEG that is decoded has the pixels that libjpeg-turbo decodes, in whole and in a crop, and it has the
+/// same pixels after it was packed.
 pub(crate) fn jpeg(data: &[u8]) -> bool {
     if !is_jpeg(data) || !is_small(data) {
         return false;

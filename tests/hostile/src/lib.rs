@@ -1,4 +1,4 @@
-//! What fuzzing does with hostile bytes, one function for each target, and the bytes to begin with.
+//! The targets of fuzzing: for each a function that takes hostile bytes, and the bytes to begin with.
 //!
 //! A function panics where something does not hold that must hold for all bytes. `tools/fuzz` runs them under
 //! libFuzzer and AddressSanitizer; `tests/seeded.rs` runs each on some thousand changed seeds.

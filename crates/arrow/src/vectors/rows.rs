@@ -16,12 +16,12 @@ pub struct Vectors<'a> {
     nulls: Option<&'a NullBuffer>,
     types: &'a Int8Array,
     sizes: &'a Int32Array,
-    indices: Lists<'a, Int32Array>,
-    values: Lists<'a, Float64Array>,
+    indices: NumberLists<'a, Int32Array>,
+    values: NumberLists<'a, Float64Array>,
 }
 
 /// Lists of numbers.
-struct Lists<'a, A> {
+struct NumberLists<'a, A> {
     offsets: Offsets<'a>,
     nulls: Option<&'a NullBuffer>,
     numbers: &'a A,
@@ -46,8 +46,8 @@ impl<'a> Vectors<'a> {
             nulls: column.nulls(),
             types: types.as_primitive_opt::<Int8Type>()?,
             sizes: sizes.as_primitive_opt::<Int32Type>()?,
-            indices: Lists::of(indices, |numbers| numbers.as_primitive_opt::<Int32Type>())?,
-            values: Lists::of(values, |numbers| numbers.as_primitive_opt::<Float64Type>())?,
+            indices: NumberLists::of(indices, |numbers| numbers.as_primitive_opt::<Int32Type>())?,
+            values: NumberLists::of(values, |numbers| numbers.as_primitive_opt::<Float64Type>())?,
         })
     }
 
@@ -119,14 +119,14 @@ impl<'a> Vectors<'a> {
     }
 }
 
-impl<'a, A: Array> Lists<'a, A> {
+impl<'a, A: Array> NumberLists<'a, A> {
     fn of(column: &'a dyn Array, numbers: impl Fn(&'a dyn Array) -> Option<&'a A>) -> Option<Self> {
         let (offsets, values) = match (column.as_list_opt::<i32>(), column.as_list_opt::<i64>()) {
             (Some(lists), _) => (Offsets::Short(lists.value_offsets()), lists.values()),
             (_, Some(lists)) => (Offsets::Long(lists.value_offsets()), lists.values()),
             (None, None) => return None,
         };
-        Some(Lists { offsets, nulls: column.nulls(), numbers: numbers(values.as_ref())? })
+        Some(NumberLists { offsets, nulls: column.nulls(), numbers: numbers(values.as_ref())? })
     }
 
     /// The range of a list's numbers; `None` for a null.

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) loader: LoaderOptions,
     #[command(flatten)]
-    pub(super) workload: workload::Options,
+    pub(super) workload: workload::WorkloadOptions,
     /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it
     /// goes]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]

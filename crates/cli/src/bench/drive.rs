@@ -17,7 +17,7 @@ use super::undecoded;
 use crate::machine::{self, Clock};
 
 /// The settings of a run.
-pub(super) struct Course<'a> {
+pub(super) struct DriveSettings<'a> {
     pub(super) accelerator: Accelerator,
     pub(super) epochs: Range<u64>,
     /// The number of steps to stop after.
@@ -72,7 +72,7 @@ impl Mark {
 /// rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
-    course: &Course<'_>,
+    course: &DriveSettings<'_>,
     origin: Instant,
     mut on_step: impl FnMut(&Lap) + Send,
 ) -> Result<Vec<RankRun>> {
@@ -94,7 +94,7 @@ pub(super) fn drive(
 /// Runs one rank. When it ends, for any reason, the others end too.
 fn rank(
     loader: &Loader,
-    course: &Course<'_>,
+    course: &DriveSettings<'_>,
     origin: Instant,
     meeting: &Meeting,
     mut on_step: impl FnMut(&Lap),
@@ -121,7 +121,7 @@ fn rank(
 
 /// Runs `loaders` for `time` without an accelerator.
 pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressure) -> Result<Vec<RankRun>> {
-    let course = Course {
+    let course = DriveSettings {
         accelerator: Accelerator::new(Duration::ZERO),
         epochs: 0..u64::MAX,
         steps: None,
@@ -135,7 +135,7 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
 fn epoch(
     number: u64,
     loader: &Loader,
-    course: &Course<'_>,
+    course: &DriveSettings<'_>,
     (origin, started): (Instant, Instant),
     meeting: &Meeting,
     run: &mut RankRun,

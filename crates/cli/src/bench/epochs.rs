@@ -11,7 +11,7 @@ use crate::machine::Clock;
 
 /// One epoch of all ranks together.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Epoch {
+pub(super) struct BenchEpoch {
     pub(super) epoch: u64,
     pub(super) rows: u64,
     pub(super) seconds: f64,
@@ -26,7 +26,7 @@ pub(super) struct Epoch {
 }
 
 /// The epochs of a run, in order.
-pub(super) fn epochs(ranks: &[RankRun]) -> Vec<Epoch> {
+pub(super) fn epochs(ranks: &[RankRun]) -> Vec<BenchEpoch> {
     let laps: Vec<_> = ranks.iter().map(|run| run.laps.as_slice()).collect();
     let spans = tally::epochs(&laps).into_iter().enumerate();
     spans
@@ -41,7 +41,7 @@ pub(super) fn epochs(ranks: &[RankRun]) -> Vec<Epoch> {
             let cached = |of: fn(&Mark) -> u64| -> u64 {
                 ranks.iter().filter_map(marks).map(|(before, after)| of(&after) - of(&before)).sum()
             };
-            Epoch {
+            BenchEpoch {
                 epoch: number as u64,
                 rows: span.rows,
                 seconds: span.seconds,
@@ -77,7 +77,7 @@ pub(super) fn per_thousand(seconds: f64, rows: u64) -> f64 {
 }
 
 /// The rate of the first epoch, and the median rate of the others.
-pub(super) fn cold_and_warm(epochs: &[Epoch]) -> (Option<f64>, Option<f64>) {
+pub(super) fn cold_and_warm(epochs: &[BenchEpoch]) -> (Option<f64>, Option<f64>) {
     let Some((first, others)) = epochs.split_first() else { return (None, None) };
     let mut rates: Vec<f64> = others.iter().map(|epoch| epoch.rows_per_second).collect();
     rates.sort_unstable_by(f64::total_cmp);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_first_epoch_is_cold_and_the_median_of_the_others_warm() {
-        let epoch = |rate| Epoch { rows_per_second: rate, ..epochs(&[run(0.0)])[0].clone() };
+        let epoch = |rate| BenchEpoch { rows_per_second: rate, ..epochs(&[run(0.0)])[0].clone() };
         let rates = |all: &[f64]| cold_and_warm(&all.iter().map(|rate| epoch(*rate)).collect::<Vec<_>>());
         assert_eq!(rates(&[]), (None, None));
         assert_eq!(rates(&[5.0]), (Some(5.0), None));

@@ -8,12 +8,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// A barrier of ranks that any rank can end for all.
 pub(super) struct Meeting {
     ranks: usize,
-    state: Mutex<State>,
+    state: Mutex<MeetingState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct MeetingState {
     round: u64,
     here: usize,
     over: bool,
@@ -47,7 +47,7 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MeetingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

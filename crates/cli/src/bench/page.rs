@@ -10,7 +10,7 @@ use super::against::Before;
 use super::drawn::Drawn;
 use super::report::BenchReport;
 use crate::machine;
-use crate::page::{self, Against, Page};
+use crate::page::{self, Against, HtmlPage};
 
 /// Renders the page of `report`, over an earlier run if there is one.
 pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<String> {
@@ -32,7 +32,7 @@ pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<St
         Some(held) => format!("{held}. {}", report.bottleneck),
         None => report.bottleneck.clone(),
     };
-    let page = Page {
+    let page = HtmlPage {
         brand: "forebay bench".to_owned(),
         version: report.version.to_owned(),
         title: report.locations.join(", "),

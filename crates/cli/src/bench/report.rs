@@ -11,13 +11,13 @@ use serde::Serialize;
 use super::args::{Args, Until};
 use super::check::OrderCheck;
 use super::drive::RankRun;
-use super::epochs::{self, Epoch};
+use super::epochs::{self, BenchEpoch};
 use super::simulated::Simulated;
 use super::sweep::Point;
 use super::tally::{self, Bin, Waits};
 use super::undecoded;
 use super::verdict;
-use super::workload::Held;
+use super::workload::HeldDemand;
 use crate::machine::{self, Clock};
 use crate::options::Order;
 use crate::units::{bytes, count, counted, percent, seconds};
@@ -43,7 +43,7 @@ pub(super) struct BenchReport {
     pub(super) columns: Vec<String>,
     pub(super) seed: u64,
     /// The published demand that the run is compared with.
-    pub(super) workload: Option<Held>,
+    pub(super) workload: Option<HeldDemand>,
     pub(super) until: Until,
     pub(super) order: Order,
     pub(super) world: u32,
@@ -104,7 +104,7 @@ pub(super) struct BenchReport {
     pub(super) cache_misses: u64,
     pub(super) skipped_rows: u64,
     pub(super) padded_rows: u64,
-    pub(super) by_epoch: Vec<Epoch>,
+    pub(super) by_epoch: Vec<BenchEpoch>,
     pub(super) thread_sweep: Vec<Point>,
     pub(super) order_check: Option<OrderCheck>,
     pub(super) bottleneck: String,

@@ -27,12 +27,12 @@ use forebay_image::Image;
 use serde::Serialize;
 
 pub(super) use self::resolve::resolve;
-use crate::synth::{EMBEDDING_BYTES, FEATURE_BYTES, Kind, features_read};
+use crate::synth::{EMBEDDING_BYTES, FEATURE_BYTES, RowKind, features_read};
 use crate::units::{self, bytes, count, percent};
 
 /// The options of a published demand.
 #[derive(clap::Args, Clone)]
-pub(super) struct Options {
+pub(super) struct WorkloadOptions {
     /// Instead of a URL, a published demand on data of the published shape, which is made once
     #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
     workload: Option<Workload>,
@@ -51,7 +51,7 @@ pub(super) struct Options {
     rows: Option<u64>,
 }
 
-impl Options {
+impl WorkloadOptions {
     /// Whether a workload was named.
     pub(super) fn is_given(&self) -> bool {
         self.workload.is_some()
@@ -101,14 +101,14 @@ enum Device {
 
 /// The demand of one accelerator: rows every so often.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Demand {
+struct AcceleratorDemand {
     rows: u64,
     seconds: f64,
 }
 
 /// The demand that a run is compared with.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Held {
+pub(super) struct HeldDemand {
     workload: Workload,
     accelerator: Device,
     scale: f64,
@@ -126,8 +126,8 @@ const IMAGENET_IMAGES: f64 = 1_281_167.0;
 
 impl Workload {
     /// The published demands, the most relevant first.
-    fn demands(self) -> Vec<(Device, Demand)> {
-        let demand = |device, rows, seconds| (device, Demand { rows, seconds });
+    fn demands(self) -> Vec<(Device, AcceleratorDemand)> {
+        let demand = |device, rows, seconds| (device, AcceleratorDemand { rows, seconds });
         match self {
             Workload::MlperfFlux => vec![demand(Device::B200, 48, 1.35)],
             Workload::MlperfDlrm => vec![demand(Device::B200, 16_384, 0.375e-3)],
@@ -166,13 +166,13 @@ impl Workload {
     fn data(self, rows: Option<u64>) -> data::Set {
         let (name, kind, extent, usual, rows_per_group) = match self {
             Workload::MlperfFlux => {
-                ("flux", Kind::Embeddings, (1, 1), 288, Kind::Embeddings.rows_per_group())
+                ("flux", RowKind::Embeddings, (1, 1), 288, RowKind::Embeddings.rows_per_group())
             }
             Workload::MlperfDlrm => {
-                ("dlrm", Kind::Features, (1, 1), 393_216, Kind::Features.rows_per_group())
+                ("dlrm", RowKind::Features, (1, 1), 393_216, RowKind::Features.rows_per_group())
             }
-            Workload::MlperfRetinanet => ("retinanet", Kind::Jpeg, (972, 729), 1_200, 50),
-            Workload::Resnet50 | Workload::Resnet18 => ("imagenet", Kind::Jpeg, (528, 396), 4_000, 100),
+            Workload::MlperfRetinanet => ("retinanet", RowKind::Jpeg, (972, 729), 1_200, 50),
+            Workload::Resnet50 | Workload::Resnet18 => ("imagenet", RowKind::Jpeg, (528, 396), 4_000, 100),
         };
         data::Set { name, kind, extent, rows: rows.unwrap_or(usual), rows_per_group }
     }
@@ -191,7 +191,7 @@ impl Workload {
 }
 
 /// The demand of a workload on a device, or its first demand if no device is given.
-fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Demand)> {
+fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, AcceleratorDemand)> {
     let demands = workload.demands();
     demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
         let published: Vec<String> =
@@ -206,7 +206,7 @@ fn name(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-impl std::fmt::Display for Held {
+impl std::fmt::Display for HeldDemand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

@@ -45,7 +45,7 @@ impl fmt::Display for Bound {
 }
 
 /// The layout of the data.
-pub(super) struct Layout {
+pub(super) struct DataLayout {
     rows: u64,
     /// The number of columns that are read, and the number of columns that the data has.
     columns: (usize, usize),
@@ -54,12 +54,12 @@ pub(super) struct Layout {
     window: WindowSizes,
 }
 
-impl Layout {
+impl DataLayout {
     pub(super) fn read(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let catalog = dataset.catalog();
         let projection = options.projection(dataset)?;
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
-        Ok(Layout {
+        Ok(DataLayout {
             rows: catalog.rows(),
             columns: (projection.schema().fields().len(), catalog.schema.fields().len()),
             held,
@@ -73,7 +73,7 @@ pub(super) fn bound(measured: &Measured) -> Bound {
 }
 
 /// All advice, beginning with the verdict.
-pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout) -> Vec<String> {
+pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &DataLayout) -> Vec<String> {
     let Some(demand) = demand else {
         let unknown =
             "Whether an accelerator would wait depends on what it takes for a batch: say it with --step-ms.";
@@ -197,11 +197,11 @@ mod tests {
     use super::super::model::tests::measured;
     use super::*;
 
-    fn layout() -> Layout {
-        Layout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: WindowSizes::default() }
+    fn layout() -> DataLayout {
+        DataLayout { rows: 1_000_000, columns: (2, 2), held: 60 << 30, window: WindowSizes::default() }
     }
 
-    fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {
+    fn advice(measured: &Measured, rows_per_second: f64, layout: &DataLayout) -> String {
         list(measured, Some(&Demand { rows_per_second, ranks: 1 }), layout).join("\n")
     }
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn idle_processors_call_for_threads() {
-        let store = super::super::model::Store { rate: measured().cached, ..measured().store };
+        let store = super::super::model::StoreTimes { rate: measured().cached, ..measured().store };
         let few = Measured {
             threads: 2,
             cached: measured().cached.at(1_200.0),

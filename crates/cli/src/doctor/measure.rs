@@ -13,7 +13,7 @@ use forebay_image::Form;
 use forebay_store::catalog::Projection;
 use forebay_store::source::TrafficStats;
 
-use super::model::{Measured, Rate, Store, Work};
+use super::model::{Measured, Rate, RowWork, StoreTimes};
 use super::trial::{self, Mark, Trial};
 use crate::console::Progress;
 use crate::machine::{self, Clock};
@@ -96,7 +96,7 @@ impl Bench<'_> {
             cached: all,
             cached_alone: alone,
             pixels: pixels.map(|(rate, _)| rate),
-            work: Work { parquet: now.parquet, fetch },
+            work: RowWork { parquet: now.parquet, fetch },
             store,
             pixel_bytes: pixels.map(|(_, bytes)| bytes),
             disk: rows.disk_rate(),
@@ -176,7 +176,7 @@ impl Bench<'_> {
 
     /// Fetches more and more row groups and discards them. Returns the store's rate, and the processor time
     /// of this process for a row, in seconds.
-    fn store(&self) -> Result<(Store, f64)> {
+    fn store(&self) -> Result<(StoreTimes, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
         let mut groups = FIRST_GROUPS.min(most);
@@ -237,10 +237,10 @@ impl Bench<'_> {
         })
     }
 
-    fn seen(&self, rate: Rate, traffic: &TrafficStats, rows: u64) -> Store {
+    fn seen(&self, rate: Rate, traffic: &TrafficStats, rows: u64) -> StoreTimes {
         let seconds = |micros: u64| micros as f64 / 1e6;
         let rows_in_request = rows as f64 / traffic.requests.max(1) as f64;
-        Store {
+        StoreTimes {
             rate,
             first_byte: seconds(traffic.first_byte_us),
             request: seconds(traffic.request_us),

@@ -46,7 +46,7 @@ const STUDENT_T: f64 = 2.2;
 
 /// The processor time that a row takes, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Work {
+pub(super) struct RowWork {
     /// Decoding the row's Parquet, which a row cache saves.
     pub(super) parquet: f64,
     /// Fetching the row.
@@ -55,7 +55,7 @@ pub(super) struct Work {
 
 /// The measurements of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Store {
+pub(super) struct StoreTimes {
     /// The rate of fetching when the bytes are discarded.
     pub(super) rate: Rate,
     /// The median time to the first byte of a request, in seconds; 0 for local files.
@@ -80,8 +80,8 @@ pub(super) struct Measured {
     pub(super) cached_alone: Rate,
     /// The rate with images kept as pixels, if there are images.
     pub(super) pixels: Option<Rate>,
-    pub(super) work: Work,
-    pub(super) store: Store,
+    pub(super) work: RowWork,
+    pub(super) store: StoreTimes,
     /// The size of a row in a cache that keeps images as pixels, in bytes.
     pub(super) pixel_bytes: Option<f64>,
     /// The speed of the cache's disk without the page cache, in bytes per second, and the size of a row on
@@ -185,7 +185,7 @@ impl Measured {
 
     /// The rate of the store if its first byte takes `seconds`.
     fn store_at(&self, seconds: f64) -> Rate {
-        let Store { rate, first_byte, request, under_way } = self.store;
+        let StoreTimes { rate, first_byte, request, under_way } = self.store;
         let request = (request + seconds - first_byte).max(f64::MIN_POSITIVE);
         rate.slower(rate.at(under_way / request))
     }
@@ -215,8 +215,8 @@ pub(super) mod tests {
             cached: rate(4_000.0),
             cached_alone: rate(625.0),
             pixels: Some(rate(20_000.0)),
-            work: Work { parquet: 0.0001, fetch: 0.0002 },
-            store: Store { rate: rate(1_000.0), first_byte: 0.03, request: 0.2, under_way: 640.0 },
+            work: RowWork { parquet: 0.0001, fetch: 0.0002 },
+            store: StoreTimes { rate: rate(1_000.0), first_byte: 0.03, request: 0.2, under_way: 640.0 },
             pixel_bytes: Some(600_000.0),
             disk: Some(9e9),
             row_bytes: 100_000.0,
@@ -251,7 +251,7 @@ pub(super) mod tests {
         assert!(close(predicted(&measured, Change::Threads(8)), 1_000.0));
         // One thread gives 1 / (1/625 + 0.1 ms), and fetching runs beside it.
         assert!(close(predicted(&measured, Change::Threads(1)), 1.0 / (1.0 / 625.0 + 0.0001)));
-        let near = Measured { store: Store { rate: rate(1e6), ..measured.store }, ..measured };
+        let near = Measured { store: StoreTimes { rate: rate(1e6), ..measured.store }, ..measured };
         let all = 1.0 / (1.0 / 4_000.0 + 0.0003 / 8.0);
         assert!(close(predicted(&near, Change::Threads(8)), all));
         assert!(close(predicted(&near, Change::Threads(64)), all), "there are 8 processors");

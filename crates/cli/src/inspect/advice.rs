@@ -1,6 +1,6 @@
 //! Advice on the layout, limited to what changes the speed or the mixing of training.
 
-use super::columns::Column;
+use super::columns::LeafColumn;
 use super::report::Report;
 use crate::units::{bytes, count, counted};
 
@@ -105,7 +105,7 @@ fn no_index(report: &Report) -> Option<String> {
     })
 }
 
-fn in_vain(column: &Column) -> Option<String> {
+fn in_vain(column: &LeafColumn) -> Option<String> {
     let saved = 1.0 - column.stored_bytes as f64 / column.uncompressed_bytes.max(1) as f64;
     (column.binary && column.is_compressed() && column.mean_value() >= LARGE_VALUE && saved < IN_VAIN).then(|| {
         format!(
@@ -116,7 +116,7 @@ fn in_vain(column: &Column) -> Option<String> {
     })
 }
 
-fn dictionary(column: &Column) -> Option<String> {
+fn dictionary(column: &LeafColumn) -> Option<String> {
     (column.binary && column.has_dictionary() && column.mean_value() >= LARGE_VALUE).then(|| {
         format!(
             "Column {:?} begins with a dictionary, which large values do not share, and any row needs all of it. pyarrow: \
@@ -126,7 +126,7 @@ fn dictionary(column: &Column) -> Option<String> {
     })
 }
 
-fn large_page(column: &Column) -> Option<String> {
+fn large_page(column: &LeafColumn) -> Option<String> {
     let page = column.largest_page_bytes.filter(|page| *page > LARGE_PAGE)?;
     (column.mean_value() >= LARGE_VALUE).then(|| {
         format!(

@@ -29,7 +29,7 @@ const VECTOR_TYPE: &str = ".type";
 
 /// One leaf column; the leaves of a vector of Spark ML are one.
 #[derive(Serialize)]
-pub(super) struct Column {
+pub(super) struct LeafColumn {
     /// Its path: the column's name, and for nested ones the names inside.
     pub(super) name: String,
     /// As it is delivered.
@@ -52,7 +52,7 @@ pub(super) struct Column {
     pub(super) largest_page_bytes: Option<u64>,
 }
 
-impl Column {
+impl LeafColumn {
     /// Mean bytes of a value as stored.
     pub(super) fn mean_value(&self) -> u64 {
         self.stored_bytes / self.values.max(1)
@@ -69,16 +69,16 @@ impl Column {
 
 /// What the footers say together.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct FooterTotals {
     /// All leaf columns, in the order of the first file.
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<LeafColumn>,
     /// Bytes of all chunks of each row group that holds rows.
     pub(super) group_bytes: Vec<u64>,
     /// The programs that wrote the files.
     pub(super) written_by: BTreeSet<String>,
 }
 
-impl Stored {
+impl FooterTotals {
     /// Adds the footer of a file.
     pub(super) fn add(&mut self, catalog: &Catalog, file: usize, footer: &ParquetMetaData) {
         if file == 0 {
@@ -101,9 +101,9 @@ impl Stored {
 }
 
 /// All leaf columns of the first file, without its row groups.
-fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
+fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
     let pages = pages::largest(&catalog.files[0], footer);
-    let empty = |name: String, kind: String, nullable: bool| Column {
+    let empty = |name: String, kind: String, nullable: bool| LeafColumn {
         name,
         kind,
         nullable,
@@ -123,7 +123,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
         let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
         if let Some(vector) = field.and_then(|field| vector_in(field, parts)) {
             let kind = SparkMl::Vector.name().to_owned();
-            return Column {
+            return LeafColumn {
                 is_vector: true,
                 largest_page_bytes: pages.get(leaf).copied().flatten(),
                 ..empty(parts[..vector].join("."), kind, field.is_some_and(Field::is_nullable))
@@ -131,7 +131,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
         }
         let kind =
             field.map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts));
-        Column {
+        LeafColumn {
             binary: field.is_some_and(|field| is_binary(field, parts)),
             largest_page_bytes: pages.get(leaf).copied().flatten(),
             ..empty(descriptor.path().string(), kind, field.is_some_and(Field::is_nullable))
@@ -141,12 +141,12 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
     let constants = catalog.files[0].constants.iter().map(|constant| {
         let field = &constant.field;
         let codecs = BTreeSet::from([FOLDERS.to_owned()]);
-        Column {
+        LeafColumn {
             codecs,
             ..empty(field.name().clone(), TypeName(field.data_type()).to_string(), field.is_nullable())
         }
     });
-    let mut columns: Vec<Column> = Vec::new();
+    let mut columns: Vec<LeafColumn> = Vec::new();
     for column in stored {
         match columns.last_mut() {
             Some(last) if last.is_vector && column.is_vector && last.name == column.name => {
@@ -159,7 +159,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
     columns
 }
 
-impl Column {
+impl LeafColumn {
     /// Whether a leaf of this path belongs to it.
     fn has(&self, leaf: &str) -> bool {
         match leaf.strip_prefix(&self.name) {
@@ -227,7 +227,7 @@ fn is_binary(field: &Field, parts: &[String]) -> bool {
 }
 
 /// The columns, one a line.
-pub(super) fn table(columns: &[Column], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn table(columns: &[LeafColumn], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let names: Vec<(Cow<'_, str>, Cow<'_, str>)> =
         columns.iter().map(|column| (escaped(&column.name), escaped(&column.kind))).collect();
     let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("column".len());

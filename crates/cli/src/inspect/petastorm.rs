@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The schema of a data set.
 #[derive(Serialize)]
-pub(super) struct Schema {
+pub(super) struct SchemaReport {
     name: String,
     fields: Vec<Field>,
 }
@@ -23,7 +23,7 @@ struct Field {
     nullable: bool,
 }
 
-impl Schema {
+impl SchemaReport {
     pub(super) fn of(schema: &Unischema) -> Self {
         let fields = schema.fields.iter().map(|field| Field {
             name: field.name.clone(),
@@ -32,7 +32,7 @@ impl Schema {
             codec: field.codec.as_ref().map(Codec::to_string),
             nullable: field.nullable,
         });
-        Schema { name: schema.name.clone(), fields: fields.collect() }
+        SchemaReport { name: schema.name.clone(), fields: fields.collect() }
     }
 }
 
@@ -47,7 +47,7 @@ impl Field {
     }
 }
 
-impl fmt::Display for Schema {
+impl fmt::Display for SchemaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -89,7 +89,7 @@ mod tests {
             ],
         };
         assert_eq!(
-            Schema::of(&schema).to_string(),
+            SchemaReport::of(&schema).to_string(),
             "Schema of Petastorm \"Photos\", by which a loader decodes the columns\n\
              boxes    float32[None, 4]  NdarrayCodec(), nullable\n\
              x\\u{1b}  float32           as stored\n"

@@ -8,8 +8,8 @@ use forebay_base::error::escaped;
 use forebay_store::source;
 use serde::Serialize;
 
-use super::columns::{self, Column};
-use super::petastorm::Schema;
+use super::columns::{self, LeafColumn};
+use super::petastorm::SchemaReport;
 use crate::console;
 use crate::units::{bytes, count, counted};
 use crate::window::WindowSizes;
@@ -20,7 +20,7 @@ pub(super) struct Report {
     pub(super) locations: Vec<String>,
     pub(super) fingerprint: String,
     /// The tables that the locations are.
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<TableReport>,
     pub(super) files: usize,
     pub(super) file_bytes: u64,
     pub(super) written_by: Vec<String>,
@@ -28,10 +28,10 @@ pub(super) struct Report {
     pub(super) row_groups: Spread,
     pub(super) row_group_bytes: Spread,
     pub(super) row_group_rows: Spread,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<LeafColumn>,
     /// The schema of Petastorm beside the files, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) petastorm: Option<Schema>,
+    pub(super) petastorm: Option<SchemaReport>,
     #[serde(skip)]
     pub(super) window: WindowSizes,
     /// Columns that a loader refuses as they are.
@@ -41,7 +41,7 @@ pub(super) struct Report {
 
 /// A table at one of its versions.
 #[derive(Serialize)]
-pub(super) struct Table {
+pub(super) struct TableReport {
     pub(super) format: &'static str,
     location: String,
     version: u64,
@@ -54,9 +54,9 @@ pub(super) struct Table {
     pub(super) deleted_rows: u64,
 }
 
-impl Table {
+impl TableReport {
     pub(super) fn of(table: &TableVersion) -> Self {
-        Table {
+        TableReport {
             format: table.format,
             location: source::shown(&table.location),
             version: table.version,
@@ -70,7 +70,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TableReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.time.as_ref().map_or_else(String::new, |time| format!(" of {time}"));
         writeln!(f, "table       {}, version {}{time}", self.format, self.version)?;

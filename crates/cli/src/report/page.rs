@@ -2,19 +2,19 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::plots::{self, Course};
+use super::plots::{self, RunCourse};
 use super::summary::Summary;
 use super::{Collected, RankReport, figures};
-use crate::page::{self, Page};
+use crate::page::{self, HtmlPage};
 
 /// The page of the reports that were found. `own` is the report of the rank that makes the page.
 pub(super) fn render(found: Collected, own: &RankReport) -> Result<String> {
     let mut summary = Summary::new(found.ranks);
-    let course = Course::of(&summary);
+    let course = RunCourse::of(&summary);
     let plots = [
-        course.as_ref().map(Course::utilisation),
-        course.as_ref().and_then(Course::waits),
-        course.as_ref().and_then(Course::rates),
+        course.as_ref().map(RunCourse::utilisation),
+        course.as_ref().and_then(RunCourse::waits),
+        course.as_ref().and_then(RunCourse::rates),
         page::latencies(&plots::calls(&summary), None),
         Some(page::stages(&plots::work(&summary), None)),
     ];
@@ -28,7 +28,7 @@ pub(super) fn render(found: Collected, own: &RankReport) -> Result<String> {
     let partial = (summary.reported < u64::from(summary.world))
         .then(|| format!("{} of {} ranks have written their report", summary.reported, summary.world));
     let badges = [own.unoptimised.clone(), short, partial].into_iter().flatten().chain(found.left_out);
-    let page = Page {
+    let page = HtmlPage {
         brand: "forebay".to_owned(),
         version: own.version.clone(),
         title: summary.locations.join(", "),

@@ -18,7 +18,7 @@ const MIN_AREA_SHARE: f64 = 0.01;
 const MIN_WAITED_SHARE: f64 = 0.001;
 
 /// The course of a run over time.
-pub(super) struct Course {
+pub(super) struct RunCourse {
     ranks: Vec<Vec<Bucket>>,
     /// The ranks together.
     all: Vec<Bucket>,
@@ -32,7 +32,7 @@ struct Unit {
     seconds: f64,
 }
 
-impl Course {
+impl RunCourse {
     /// The course of a run; `None` if it is too short for a curve.
     pub(super) fn of(summary: &Summary) -> Option<Self> {
         let (ranks, width) = summary.timelines();
@@ -47,7 +47,7 @@ impl Course {
             time if time < 4.0 * 3600.0 => Unit { name: "minutes", seconds: 60.0 },
             _ => Unit { name: "hours", seconds: 3600.0 },
         };
-        (buckets >= FEWEST_BUCKETS).then_some(Course { ranks, all, width, unit })
+        (buckets >= FEWEST_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
     }
 
     /// The width of a bucket in words.

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::canvas::Canvas;
 use super::colour::{Colour, hsv, mix};
-use super::leaf::Leaf;
+use super::leaf::PaintedLeaf;
 use super::material::Tile;
 use crate::random::Random;
 
@@ -62,7 +62,7 @@ impl Artist {
         let detail = random.unit();
         self.fill(&mut canvas, &mut random, detail);
         for body in 0..2 + random.below(3) {
-            Leaf::of_class(&canvas, &mut random, self.label(row), body == 0)
+            PaintedLeaf::of_class(&canvas, &mut random, self.label(row), body == 0)
                 .paint(&mut canvas, &self.texture);
         }
         let rgb = Camera::new(&mut random, enlarged).expose(&canvas.reduced(enlarged as usize), &mut random);
@@ -88,7 +88,7 @@ impl Artist {
             let share = random.unit();
             let radius = (share / smallest.powi(2) + (1.0 - share) / largest.powi(2)).sqrt().recip();
             left -= 2.0 * radius * radius;
-            Leaf::any(canvas, random, radius, hue, contrast).paint(canvas, &self.texture);
+            PaintedLeaf::any(canvas, random, radius, hue, contrast).paint(canvas, &self.texture);
         }
     }
 }

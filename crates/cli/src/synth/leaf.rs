@@ -25,7 +25,7 @@ enum Outline {
 }
 
 /// One surface; lengths in pixels.
-pub(super) struct Leaf {
+pub(super) struct PaintedLeaf {
     outline: Outline,
     x: f32,
     y: f32,
@@ -42,11 +42,11 @@ pub(super) struct Leaf {
     texel: (f32, f32),
 }
 
-impl Leaf {
+impl PaintedLeaf {
     /// A surface that helps to fill a picture, with a hue near `hue`.
     pub(super) fn any(canvas: &Canvas, random: &mut Random, radius: f32, hue: f32, contrast: f32) -> Self {
         let saturation = 0.5 * random.unit().powi(2);
-        Leaf {
+        PaintedLeaf {
             outline: OUTLINES[random.below(3) as usize],
             x: canvas.width as f32 * random.between(-0.1, 1.1),
             y: canvas.height as f32 * random.between(-0.1, 1.1),
@@ -71,7 +71,7 @@ impl Leaf {
         };
         let outlines = OUTLINES.len() as u32;
         let hue = class as f32 * HUE_STEP + random.between(-0.03, 0.03);
-        Leaf {
+        PaintedLeaf {
             outline: OUTLINES[(class % outlines) as usize],
             x: width * (0.5 + random.between(-reach, reach)),
             y: height * (0.5 + random.between(-reach, reach)),

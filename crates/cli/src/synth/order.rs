@@ -6,7 +6,7 @@ use super::gallery::Gallery;
 
 /// The kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RowKind {
     Jpeg,
     Png,
     /// A user's own images.
@@ -19,36 +19,36 @@ pub(crate) enum Kind {
     Features,
 }
 
-impl Kind {
+impl RowKind {
     /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
     /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
     pub(crate) fn rows_per_group(self) -> u64 {
         match self {
-            Kind::Jpeg | Kind::Own => 100,
-            Kind::Png => 5_000,
-            Kind::Table => 100_000,
-            Kind::Tokens(_) => 1_000,
-            Kind::Embeddings => 288,
-            Kind::Features => 6_144,
+            RowKind::Jpeg | RowKind::Own => 100,
+            RowKind::Png => 5_000,
+            RowKind::Table => 100_000,
+            RowKind::Tokens(_) => 1_000,
+            RowKind::Embeddings => 288,
+            RowKind::Features => 6_144,
         }
     }
 
     pub(super) fn noun(self) -> &'static str {
         match self {
-            Kind::Jpeg => "JPEG picture",
-            Kind::Png => "PNG picture",
-            Kind::Own => "image",
-            Kind::Table => "table row",
-            Kind::Tokens(_) => "token list",
-            Kind::Embeddings => "embedding",
-            Kind::Features => "feature row",
+            RowKind::Jpeg => "JPEG picture",
+            RowKind::Png => "PNG picture",
+            RowKind::Own => "image",
+            RowKind::Table => "table row",
+            RowKind::Tokens(_) => "token list",
+            RowKind::Embeddings => "embedding",
+            RowKind::Features => "feature row",
         }
     }
 }
 
 /// The checked arguments.
 pub(crate) struct Order {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RowKind,
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) quality: RangeInclusive<u8>,
@@ -59,7 +59,7 @@ pub(crate) struct Order {
 }
 
 /// How the rows are laid out in files.
-pub(crate) struct Layout {
+pub(crate) struct FileLayout {
     pub(crate) rows: u64,
     pub(crate) rows_per_group: u64,
     pub(crate) rows_per_file: u64,

@@ -19,7 +19,7 @@ use parquet::schema::types::ColumnPath;
 use rayon::prelude::*;
 
 use super::draw::Artist;
-use super::order::{Kind, Layout, Order};
+use super::order::{FileLayout, Order, RowKind};
 use super::{encode, mlperf, table};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
@@ -36,7 +36,7 @@ const EMBEDDINGS_AT_A_TIME: u64 = 8;
 const UNFINISHED: &str = ".tmp";
 
 /// The result of writing.
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
 }
@@ -88,17 +88,17 @@ fn is_ours(file: &str) -> bool {
 pub(crate) fn files(
     dir: &Path,
     order: &Order,
-    layout: &Layout,
+    layout: &FileLayout,
     threads: usize,
     mut done: impl FnMut(u64) + Send,
-) -> Result<Written> {
+) -> Result<WriteOutcome> {
     let studio = Studio::new(order);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
     let count = layout.rows.div_ceil(layout.rows_per_file);
-    let mut written = Written { files: count, bytes: 0 };
+    let mut written = WriteOutcome { files: count, bytes: 0 };
     for number in 0..count {
         let first = number * layout.rows_per_file;
         let rows = first..first.saturating_add(layout.rows_per_file).min(layout.rows);
@@ -176,14 +176,14 @@ struct Studio<'a> {
 impl<'a> Studio<'a> {
     fn new(order: &'a Order) -> Self {
         let schema = match order.kind {
-            Kind::Jpeg | Kind::Png | Kind::Own => Schema::new(vec![
+            RowKind::Jpeg | RowKind::Png | RowKind::Own => Schema::new(vec![
                 Field::new("image", DataType::Binary, false),
                 Field::new("label", DataType::Int64, false),
             ]),
-            Kind::Table => table::click_schema(),
-            Kind::Tokens(_) => table::token_schema(),
-            Kind::Embeddings => mlperf::embedding_schema(),
-            Kind::Features => mlperf::feature_schema(),
+            RowKind::Table => table::click_schema(),
+            RowKind::Tokens(_) => table::token_schema(),
+            RowKind::Embeddings => mlperf::embedding_schema(),
+            RowKind::Features => mlperf::feature_schema(),
         };
         let artist = Artist::new(order.seed, order.width, order.height, order.classes);
         Studio { order, artist, schema: Arc::new(schema) }
@@ -192,8 +192,8 @@ impl<'a> Studio<'a> {
     /// Tables are random by column and row group, so a group is made in one piece.
     fn rows_at_a_time(&self) -> u64 {
         match self.order.kind {
-            Kind::Table | Kind::Features => u64::MAX,
-            Kind::Embeddings => EMBEDDINGS_AT_A_TIME,
+            RowKind::Table | RowKind::Features => u64::MAX,
+            RowKind::Embeddings => EMBEDDINGS_AT_A_TIME,
             _ => ROWS_AT_A_TIME,
         }
     }
@@ -204,7 +204,7 @@ impl<'a> Studio<'a> {
             // Row groups end at each `flush`.
             .set_max_row_group_row_count(None);
         match self.order.kind {
-            Kind::Jpeg | Kind::Png | Kind::Own => {
+            RowKind::Jpeg | RowKind::Png | RowKind::Own => {
                 let image = ColumnPath::from("image");
                 common
                     .set_write_batch_size(IMAGES_BETWEEN_CHECKS)
@@ -213,21 +213,21 @@ impl<'a> Studio<'a> {
                     .set_column_statistics_enabled(image, EnabledStatistics::None)
                     .build()
             }
-            Kind::Table | Kind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
-            Kind::Embeddings | Kind::Features => common.build(),
+            RowKind::Table | RowKind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
+            RowKind::Embeddings | RowKind::Features => common.build(),
         }
     }
 
     /// Rows `first..first + rows`.
     fn batch(&self, first: u64, rows: u64) -> Result<RecordBatch> {
         match self.order.kind {
-            Kind::Jpeg | Kind::Png | Kind::Own => self.pictures(first, rows),
-            Kind::Table => table::clicks(self.order.seed, first, rows as usize, &self.schema),
-            Kind::Tokens(length) => {
+            RowKind::Jpeg | RowKind::Png | RowKind::Own => self.pictures(first, rows),
+            RowKind::Table => table::clicks(self.order.seed, first, rows as usize, &self.schema),
+            RowKind::Tokens(length) => {
                 table::tokens(self.order.seed, first, rows as usize, length, &self.schema)
             }
-            Kind::Embeddings => mlperf::embeddings(self.order.seed, first, rows as usize, &self.schema),
-            Kind::Features => mlperf::features(self.order.seed, first, rows as usize, &self.schema),
+            RowKind::Embeddings => mlperf::embeddings(self.order.seed, first, rows as usize, &self.schema),
+            RowKind::Features => mlperf::features(self.order.seed, first, rows as usize, &self.schema),
         }
     }
 
@@ -242,19 +242,19 @@ impl<'a> Studio<'a> {
 
     fn label(&self, row: u64) -> u32 {
         match self.order.kind {
-            Kind::Own => self.order.gallery.label(row),
+            RowKind::Own => self.order.gallery.label(row),
             _ => self.artist.label(row),
         }
     }
 
     fn picture(&self, row: u64) -> Result<Vec<u8>> {
-        if self.order.kind == Kind::Own {
+        if self.order.kind == RowKind::Own {
             return self.order.gallery.image(row);
         }
         let (rgb, mut random) = self.artist.paint(row);
         let (width, height) = (self.order.width, self.order.height);
         match self.order.kind {
-            Kind::Png => encode::png(&rgb, width, height),
+            RowKind::Png => encode::png(&rgb, width, height),
             _ => {
                 let (low, high) = (*self.order.quality.start(), *self.order.quality.end());
                 let quality = low + random.below(u32::from(high - low) + 1) as u8;
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn drawn_photographs_have_as_many_bytes_as_taken_ones() {
         let order = Order {
-            kind: Kind::Jpeg,
+            kind: RowKind::Jpeg,
             width: 500,
             height: 375,
             quality: 90..=95,

@@ -9,7 +9,7 @@ pub(super) const ROW_ID: &str = "row_id";
 
 /// A source of a mix.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Source {
+pub(super) struct MixSource {
     pub(super) weight: f64,
     pub(super) deny: Deny,
 }
@@ -22,7 +22,7 @@ pub(super) type Batches = Box<dyn Iterator<Item = Vec<RowName>>>;
 
 /// Builds a loader with these options over one data set, or over a mix of several. In a mix, the options hold
 /// for the sources together.
-pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[Source]) -> Result<Loader> {
+pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[MixSource]) -> Result<Loader> {
     if let ([dataset], []) = (datasets, mix) {
         return dataset.loader().spec(spec.clone()).build();
     }
@@ -34,7 +34,7 @@ pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[Source]) -> 
     of_source.epochs = None;
     of_source.memory = None;
     of_source.threads = None;
-    let sources = datasets.iter().zip(mix).map(|(dataset, Source { weight, deny })| {
+    let sources = datasets.iter().zip(mix).map(|(dataset, MixSource { weight, deny })| {
         (dataset.loader().spec(of_source.clone()).deny(deny.clone()), *weight)
     });
     let mut of_all = LoaderSpec::default();

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::feed::{self, RowName};
 use super::lives::{Life, VerifyRun};
-use super::rank::{self, Row};
+use super::rank::{self, ArrivedRow};
 use crate::console::Console;
 
 /// The verdict of `forebay verify`.
@@ -20,15 +20,15 @@ pub(super) struct Judgement {
     pub(super) is_right: bool,
     /// The number of ranks in each life.
     pub(super) worlds: Vec<u32>,
-    pub(super) rows: Rows,
+    pub(super) rows: RowCounts,
     pub(super) denied: Denied,
-    pub(super) order: Order,
+    pub(super) order: OrderJudgement,
     pub(super) contents: Contents,
 }
 
 /// How often rows came, over all epochs.
 #[derive(Default, Serialize)]
-pub(super) struct Rows {
+pub(super) struct RowCounts {
     /// The number of rows in the data set.
     pub(super) stored: u64,
     pub(super) once: u64,
@@ -51,7 +51,7 @@ pub(super) struct Denied {
 
 /// Whether each batch had the planned rows in the planned order.
 #[derive(Default, Serialize)]
-pub(super) struct Order {
+pub(super) struct OrderJudgement {
     pub(super) steps: u64,
     pub(super) differing_batches: u64,
     pub(super) first_difference: Option<String>,
@@ -67,7 +67,7 @@ pub(super) struct Contents {
 /// For each row, how often it came and how often that was planned.
 type Counts = HashMap<RowName, (u32, u32)>;
 
-impl Rows {
+impl RowCounts {
     pub(super) fn are_planned(&self) -> bool {
         self.differing == 0
     }
@@ -91,7 +91,7 @@ impl Judgement {
     pub(super) fn judge(run: &VerifyRun, lives: &[Life], console: &Console) -> Result<Judgement> {
         let stored = stored(run, console)?;
         let denied = denied(run, &stored)?;
-        let (mut order, mut contents) = (Order::default(), Contents::default());
+        let (mut order, mut contents) = (OrderJudgement::default(), Contents::default());
         let of_epoch = || {
             let given = stored.keys().filter(|name| !denied.contains(*name));
             given.map(|name| (*name, (0, 0))).collect()
@@ -113,7 +113,7 @@ impl Judgement {
         let came = lives.iter().flat_map(|life| &life.steps).flat_map(|step| &step.ranks).flatten();
         let came = came.filter(|row| denied.contains(&row.name)).count() as u64;
         let denied = Denied { rows: denied.len() as u64, came };
-        let mut rows = Rows { stored: stored.len() as u64, ..Rows::default() };
+        let mut rows = RowCounts { stored: stored.len() as u64, ..RowCounts::default() };
         counts.iter().for_each(|of_epoch| rows.add(of_epoch));
         Ok(Judgement {
             is_right: rows.are_planned()
@@ -129,7 +129,7 @@ impl Judgement {
     }
 }
 
-impl Order {
+impl OrderJudgement {
     /// Compares what came in a life with the plan, and adds the planned rows of its steps to `counts`.
     fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
@@ -170,7 +170,7 @@ impl Order {
 }
 
 /// Describes the first row of a batch that is not the planned one.
-fn first_difference(run: &VerifyRun, came: &[Row], planned: &[RowName]) -> String {
+fn first_difference(run: &VerifyRun, came: &[ArrivedRow], planned: &[RowName]) -> String {
     let place = |(source, id): RowName| {
         let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
         place.map_or_else(|| format!("a row that is not in the data, {id}"), |place| place.to_string())

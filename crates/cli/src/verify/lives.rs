@@ -11,8 +11,8 @@ use forebay::{Dataset, LoaderSpec, Position, Shard};
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::feed::{self, Source};
-use super::rank::{Job, ReceivedBatch, Row};
+use super::feed::{self, MixSource};
+use super::rank::{ArrivedRow, Job, ReceivedBatch};
 use crate::HOST;
 use crate::console::{Console, Progress};
 use crate::location::Location;
@@ -27,7 +27,7 @@ pub(super) struct VerifyRun {
     /// The data set, or the sources of a mix.
     pub(super) datasets: Vec<Dataset>,
     /// The weights and lists of a mix's sources; empty for a single data set.
-    pub(super) mix: Vec<Source>,
+    pub(super) mix: Vec<MixSource>,
     /// The options of each rank, without its shard.
     pub(super) spec: LoaderSpec,
     pub(super) epochs: u64,
@@ -45,7 +45,7 @@ pub(super) struct Life {
 pub(super) struct ReceivedStep {
     pub(super) epoch: u64,
     /// The rows of each rank, in the order of delivery.
-    pub(super) ranks: Vec<Vec<Row>>,
+    pub(super) ranks: Vec<Vec<ArrivedRow>>,
     /// The position after the step, as one of the ranks saved it.
     position: Position,
 }

@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::feed::{self, ROW_ID, RowName, Source};
+use super::feed::{self, MixSource, ROW_ID, RowName};
 use crate::location::Location;
 
 /// How long a rank waits for a batch: as long as it takes, since the process that started it can end it.
@@ -24,14 +24,14 @@ pub(super) struct Job {
     pub(super) location: Location,
     pub(super) spec: LoaderSpec,
     /// The sources of a mix, one for each location; empty if the locations are one data set.
-    pub(super) mix: Vec<Source>,
+    pub(super) mix: Vec<MixSource>,
     pub(super) position: Option<Position>,
     pub(super) epochs: u64,
 }
 
 /// A row that came: its name, and a hash of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ArrivedRow {
     pub(super) name: RowName,
     pub(super) hash: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct Row {
 /// A batch that a rank received.
 pub(super) struct ReceivedBatch {
     pub(super) epoch: u64,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ArrivedRow>,
     /// The position of the rank after the batch, as JSON.
     pub(super) position: String,
 }
@@ -85,7 +85,7 @@ fn internal(error: serde_json::Error) -> Error {
 }
 
 /// The rows of a batch that has row ids. The hash of a row covers the `columns` of its source.
-pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<Row>> {
+pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<ArrivedRow>> {
     let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at).clone()).or_fail();
     let ids = column(ROW_ID)?;
     // In windows, every column has the values of all rows of a window.
@@ -98,12 +98,12 @@ pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<R
         _ => batch.columns().last().map(|sources| sources.as_primitive::<Int64Type>().clone()),
     };
     let of = |row: usize| sources.as_ref().map_or(0, |sources| sources.value(row) as usize);
-    let mut rows: Vec<Row> = ids
+    let mut rows: Vec<ArrivedRow> = ids
         .as_primitive::<Int64Type>()
         .values()
         .iter()
         .enumerate()
-        .map(|(row, id)| Row { name: (of(row) as u32, *id), hash: 0 })
+        .map(|(row, id)| ArrivedRow { name: (of(row) as u32, *id), hash: 0 })
         .collect();
     for (source, names) in columns.iter().enumerate() {
         let values = names.iter().map(|name| column(name).map(each)).collect::<Result<Vec<_>>>()?;
@@ -156,7 +156,7 @@ impl ReceivedBatch {
         };
         let rows = (0..rows).map(|_| {
             let name = (u64::from_le_bytes(word()?) as u32, i64::from_le_bytes(word()?));
-            Ok(Row { name, hash: u64::from_le_bytes(word()?) })
+            Ok(ArrivedRow { name, hash: u64::from_le_bytes(word()?) })
         });
         let rows = rows.collect::<io::Result<_>>()?;
         Ok(ReceivedBatch { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let rows = vec![Row { name: (0, -5), hash: u64::MAX }, Row { name: (7, i64::MAX), hash: 0 }];
+        let rows =
+            vec![ArrivedRow { name: (0, -5), hash: u64::MAX }, ArrivedRow { name: (7, i64::MAX), hash: 0 }];
         let report = ReceivedBatch { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
         let mut bytes = Vec::new();
         report.write(&mut bytes).unwrap();

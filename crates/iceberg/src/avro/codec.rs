@@ -8,21 +8,21 @@ use forebay_base::{Error, ErrorKind, Result};
 
 /// How the blocks of a file are compressed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Codec {
+pub(super) enum BlockCodec {
     Null,
     Deflate,
     Snappy,
     Zstandard,
 }
 
-impl Codec {
+impl BlockCodec {
     /// The codec with this name in the header.
     pub(super) fn of(name: &[u8]) -> Result<Self> {
         match name {
-            b"null" => Ok(Codec::Null),
-            b"deflate" => Ok(Codec::Deflate),
-            b"snappy" => Ok(Codec::Snappy),
-            b"zstandard" => Ok(Codec::Zstandard),
+            b"null" => Ok(BlockCodec::Null),
+            b"deflate" => Ok(BlockCodec::Deflate),
+            b"snappy" => Ok(BlockCodec::Snappy),
+            b"zstandard" => Ok(BlockCodec::Zstandard),
             other => {
                 let name = String::from_utf8_lossy(other);
                 let cause = format!("the file is compressed with {name:?}, which is not read");
@@ -35,13 +35,13 @@ impl Codec {
     pub(super) fn decompressed<'a>(&self, data: &'a [u8], most: usize) -> Result<Cow<'a, [u8]>> {
         let failed = || Error::new(ErrorKind::Corrupt, "a block of the file cannot be decompressed");
         match self {
-            Codec::Null => Ok(Cow::Borrowed(data)),
-            Codec::Deflate => all(DeflateDecoder::new(data), most).map(Cow::Owned),
-            Codec::Zstandard => {
+            BlockCodec::Null => Ok(Cow::Borrowed(data)),
+            BlockCodec::Deflate => all(DeflateDecoder::new(data), most).map(Cow::Owned),
+            BlockCodec::Zstandard => {
                 let decoder = zstd::stream::read::Decoder::new(data).map_err(|_| failed())?;
                 all(decoder, most).map(Cow::Owned)
             }
-            Codec::Snappy => {
+            BlockCodec::Snappy => {
                 let (data, checksum) =
                     data.len().checked_sub(4).map(|end| data.split_at(end)).ok_or_else(failed)?;
                 if snap::raw::decompress_len(data).map_err(|_| failed())? > most {

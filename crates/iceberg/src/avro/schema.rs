@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-use super::values::{Input, Value, Wanted};
+use super::values::{AvroValue, Input, Wanted};
 
 /// The deepest nesting of values that is read.
 const DEEPEST: usize = 32;
@@ -12,12 +12,12 @@ const DEEPEST: usize = 32;
 /// A schema as nodes that refer to each other; the root is the record of the file.
 #[derive(Debug)]
 pub(super) struct Schema {
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
     root: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum SchemaNode {
     Null,
     Boolean,
     Int,
@@ -45,50 +45,50 @@ impl Schema {
         let mut parser = Parser::default();
         let root = parser.node(&json)?;
         let nodes = parser.nodes;
-        matches!(nodes.get(root)?, Node::Record(_)).then_some(Schema { nodes, root })
+        matches!(nodes.get(root)?, SchemaNode::Record(_)).then_some(Schema { nodes, root })
     }
 
     /// Reads the next record of the input, with the fields that are wanted.
-    pub(super) fn value(&self, input: &mut Input<'_>, wanted: Wanted) -> Option<Value> {
+    pub(super) fn value(&self, input: &mut Input<'_>, wanted: Wanted) -> Option<AvroValue> {
         self.read(self.root, input, wanted, DEEPEST)
     }
 
-    fn read(&self, node: usize, input: &mut Input<'_>, wanted: Wanted, depth: usize) -> Option<Value> {
+    fn read(&self, node: usize, input: &mut Input<'_>, wanted: Wanted, depth: usize) -> Option<AvroValue> {
         let depth = depth.checked_sub(1)?;
         input.step()?;
         Some(match self.nodes.get(node)? {
-            Node::Null => Value::Null,
-            Node::Boolean => Value::Boolean(input.boolean()?),
-            Node::Int => Value::Int(input.int()?),
-            Node::Long => Value::Long(input.long()?),
-            Node::Float => Value::Float(u32::from_le_bytes(input.take(4)?.try_into().ok()?)),
-            Node::Double => Value::Double(u64::from_le_bytes(input.take(8)?.try_into().ok()?)),
-            Node::Bytes => Value::Bytes(input.bytes()?.into()),
-            Node::Text => Value::Text(std::str::from_utf8(input.bytes()?).ok()?.into()),
-            Node::Fixed(size) => Value::Bytes(input.take(*size)?.into()),
-            Node::Enum => Value::Int(input.int()?),
-            Node::Union(branches) => {
+            SchemaNode::Null => AvroValue::Null,
+            SchemaNode::Boolean => AvroValue::Boolean(input.boolean()?),
+            SchemaNode::Int => AvroValue::Int(input.int()?),
+            SchemaNode::Long => AvroValue::Long(input.long()?),
+            SchemaNode::Float => AvroValue::Float(u32::from_le_bytes(input.take(4)?.try_into().ok()?)),
+            SchemaNode::Double => AvroValue::Double(u64::from_le_bytes(input.take(8)?.try_into().ok()?)),
+            SchemaNode::Bytes => AvroValue::Bytes(input.bytes()?.into()),
+            SchemaNode::Text => AvroValue::Text(std::str::from_utf8(input.bytes()?).ok()?.into()),
+            SchemaNode::Fixed(size) => AvroValue::Bytes(input.take(*size)?.into()),
+            SchemaNode::Enum => AvroValue::Int(input.int()?),
+            SchemaNode::Union(branches) => {
                 let branch = usize::try_from(input.long()?).ok()?;
                 self.read(*branches.get(branch)?, input, wanted, depth)?
             }
-            Node::Array(item) => {
+            SchemaNode::Array(item) => {
                 let mut items = Vec::new();
                 self.items(input, |input| {
                     let before = input.left();
                     items.push(self.read(*item, input, wanted, depth)?);
                     (input.left() < before).then_some(())
                 })?;
-                Value::Array(items)
+                AvroValue::Array(items)
             }
-            Node::Map(value) => {
+            SchemaNode::Map(value) => {
                 // Maps are skipped, since no wanted field is in one.
                 self.items(input, |input| {
                     input.bytes()?;
                     self.skip(*value, input, depth)
                 })?;
-                Value::Null
+                AvroValue::Null
             }
-            Node::Record(fields) => {
+            SchemaNode::Record(fields) => {
                 let mut members = Vec::new();
                 for (id, node) in fields {
                     match wanted.inside(*id) {
@@ -96,7 +96,7 @@ impl Schema {
                         None => self.skip(*node, input, depth)?,
                     }
                 }
-                Value::Record(members)
+                AvroValue::Record(members)
             }
         })
     }
@@ -105,27 +105,29 @@ impl Schema {
         let depth = depth.checked_sub(1)?;
         input.step()?;
         match self.nodes.get(node)? {
-            Node::Null => Some(()),
-            Node::Boolean => input.boolean().map(drop),
-            Node::Int | Node::Long | Node::Enum => input.long().map(drop),
-            Node::Float => input.take(4).map(drop),
-            Node::Double => input.take(8).map(drop),
-            Node::Bytes | Node::Text => input.bytes().map(drop),
-            Node::Fixed(size) => input.take(*size).map(drop),
-            Node::Union(branches) => {
+            SchemaNode::Null => Some(()),
+            SchemaNode::Boolean => input.boolean().map(drop),
+            SchemaNode::Int | SchemaNode::Long | SchemaNode::Enum => input.long().map(drop),
+            SchemaNode::Float => input.take(4).map(drop),
+            SchemaNode::Double => input.take(8).map(drop),
+            SchemaNode::Bytes | SchemaNode::Text => input.bytes().map(drop),
+            SchemaNode::Fixed(size) => input.take(*size).map(drop),
+            SchemaNode::Union(branches) => {
                 let branch = usize::try_from(input.long()?).ok()?;
                 self.skip(*branches.get(branch)?, input, depth)
             }
-            Node::Array(item) => self.items(input, |input| {
+            SchemaNode::Array(item) => self.items(input, |input| {
                 let before = input.left();
                 self.skip(*item, input, depth)?;
                 (input.left() < before).then_some(())
             }),
-            Node::Map(value) => self.items(input, |input| {
+            SchemaNode::Map(value) => self.items(input, |input| {
                 input.bytes()?;
                 self.skip(*value, input, depth)
             }),
-            Node::Record(fields) => fields.iter().try_for_each(|(_, node)| self.skip(*node, input, depth)),
+            SchemaNode::Record(fields) => {
+                fields.iter().try_for_each(|(_, node)| self.skip(*node, input, depth))
+            }
         }
     }
 
@@ -149,7 +151,7 @@ impl Schema {
 
 #[derive(Default)]
 struct Parser {
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
     named: HashMap<String, usize>,
 }
 
@@ -162,7 +164,7 @@ impl Parser {
             },
             Json::Array(branches) => {
                 let branches = branches.iter().map(|branch| self.node(branch)).collect::<Option<_>>()?;
-                Some(self.push(Node::Union(branches)))
+                Some(self.push(SchemaNode::Union(branches)))
             }
             Json::Object(object) => match object.get("type")? {
                 Json::String(kind) => self.of_kind(kind, json),
@@ -176,26 +178,26 @@ impl Parser {
         match kind {
             "array" => {
                 let item = self.node(json.get("items")?)?;
-                Some(self.push(Node::Array(item)))
+                Some(self.push(SchemaNode::Array(item)))
             }
             "map" => {
                 let value = self.node(json.get("values")?)?;
-                Some(self.push(Node::Map(value)))
+                Some(self.push(SchemaNode::Map(value)))
             }
             "fixed" => {
                 let size = usize::try_from(json.get("size")?.as_u64()?).ok()?;
-                Some(self.name(json, Node::Fixed(size))?)
+                Some(self.name(json, SchemaNode::Fixed(size))?)
             }
-            "enum" => self.name(json, Node::Enum),
+            "enum" => self.name(json, SchemaNode::Enum),
             "record" | "error" => {
-                let record = self.name(json, Node::Record(Vec::new()))?;
+                let record = self.name(json, SchemaNode::Record(Vec::new()))?;
                 let mut fields = Vec::new();
                 for field in json.get("fields")?.as_array()? {
                     let id = field.get("field-id").and_then(Json::as_i64);
                     let id = id.and_then(|id| i32::try_from(id).ok()).unwrap_or(NONE);
                     fields.push((id, self.node(field.get("type")?)?));
                 }
-                self.nodes[record] = Node::Record(fields);
+                self.nodes[record] = SchemaNode::Record(fields);
                 Some(record)
             }
             other => match primitive(other) {
@@ -205,13 +207,13 @@ impl Parser {
         }
     }
 
-    fn push(&mut self, node: Node) -> usize {
+    fn push(&mut self, node: SchemaNode) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
 
     /// Adds a node that others may refer to by name.
-    fn name(&mut self, json: &Json, node: Node) -> Option<usize> {
+    fn name(&mut self, json: &Json, node: SchemaNode) -> Option<usize> {
         let name = json.get("name")?.as_str()?.rsplit('.').next()?.to_owned();
         let at = self.push(node);
         self.named.insert(name, at);
@@ -219,16 +221,16 @@ impl Parser {
     }
 }
 
-fn primitive(name: &str) -> Option<Node> {
+fn primitive(name: &str) -> Option<SchemaNode> {
     Some(match name {
-        "null" => Node::Null,
-        "boolean" => Node::Boolean,
-        "int" => Node::Int,
-        "long" => Node::Long,
-        "float" => Node::Float,
-        "double" => Node::Double,
-        "bytes" => Node::Bytes,
-        "string" => Node::Text,
+        "null" => SchemaNode::Null,
+        "boolean" => SchemaNode::Boolean,
+        "int" => SchemaNode::Int,
+        "long" => SchemaNode::Long,
+        "float" => SchemaNode::Float,
+        "double" => SchemaNode::Double,
+        "bytes" => SchemaNode::Bytes,
+        "string" => SchemaNode::Text,
         _ => return None,
     })
 }

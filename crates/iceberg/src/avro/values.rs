@@ -2,7 +2,7 @@
 
 /// A value in an Avro file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
+pub(crate) enum AvroValue {
     Null,
     Boolean(bool),
     Int(i32),
@@ -13,43 +13,43 @@ pub(crate) enum Value {
     Double(u64),
     Bytes(Box<[u8]>),
     Text(Box<str>),
-    Array(Vec<Value>),
+    Array(Vec<AvroValue>),
     /// The wanted fields of a record, by their numbers.
-    Record(Vec<(i32, Value)>),
+    Record(Vec<(i32, AvroValue)>),
 }
 
-impl Value {
+impl AvroValue {
     /// Takes the field with this number out of a record and leaves null in its place.
-    pub(crate) fn replaced(&mut self, id: i32) -> Option<Value> {
-        let Value::Record(fields) = self else { return None };
+    pub(crate) fn replaced(&mut self, id: i32) -> Option<AvroValue> {
+        let AvroValue::Record(fields) = self else { return None };
         let (_, value) = fields.iter_mut().find(|(field, _)| *field == id)?;
-        Some(std::mem::replace(value, Value::Null))
+        Some(std::mem::replace(value, AvroValue::Null))
     }
 
     /// Takes the field with this number out of a record, unless it is null.
-    pub(crate) fn take(&mut self, id: i32) -> Option<Value> {
-        self.replaced(id).filter(|value| *value != Value::Null)
+    pub(crate) fn take(&mut self, id: i32) -> Option<AvroValue> {
+        self.replaced(id).filter(|value| *value != AvroValue::Null)
     }
 
     /// The value as a whole number.
     pub(crate) fn number(self) -> Option<i64> {
         match self {
-            Value::Int(number) => Some(number.into()),
-            Value::Long(number) => Some(number),
+            AvroValue::Int(number) => Some(number.into()),
+            AvroValue::Long(number) => Some(number),
             _ => None,
         }
     }
 
     pub(crate) fn text(self) -> Option<Box<str>> {
         match self {
-            Value::Text(text) => Some(text),
+            AvroValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn items(self) -> Option<Vec<Value>> {
+    pub(crate) fn items(self) -> Option<Vec<AvroValue>> {
         match self {
-            Value::Array(items) => Some(items),
+            AvroValue::Array(items) => Some(items),
             _ => None,
         }
     }

@@ -30,11 +30,11 @@ pub(super) struct Effects {
 
 /// The changes of colours, in their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Jitter([Option<Change>; JITTERS]);
+struct Jitter([Option<ColourChange>; JITTERS]);
 
 /// One change of all colours.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Change {
+enum ColourChange {
     Brightness(f64),
     Contrast(f64),
     Saturation(f64),
@@ -88,12 +88,12 @@ impl Effects {
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
         for change in self.jitter.iter().flat_map(|jitter| jitter.0).flatten() {
             match change {
-                Change::Brightness(factor) => color::brightness(pixels, factor),
-                Change::Contrast(factor) => color::contrast(pixels, channels, factor),
+                ColourChange::Brightness(factor) => color::brightness(pixels, factor),
+                ColourChange::Contrast(factor) => color::contrast(pixels, channels, factor),
                 // A grey image has neither.
-                Change::Saturation(_) | Change::Hue(_) if channels == LUMA => {}
-                Change::Saturation(factor) => color::saturation(pixels, factor),
-                Change::Hue(turns) => color::hue(pixels, turns),
+                ColourChange::Saturation(_) | ColourChange::Hue(_) if channels == LUMA => {}
+                ColourChange::Saturation(factor) => color::saturation(pixels, factor),
+                ColourChange::Hue(turns) => color::hue(pixels, turns),
             }
         }
         if self.is_grey && channels != LUMA {
@@ -117,10 +117,10 @@ impl Jitter {
         let saturation = around_one(jitter.saturation);
         let hue = draws.uniform((-jitter.hue, jitter.hue));
         let changes = [
-            (jitter.brightness > 0.0).then_some(Change::Brightness(brightness)),
-            (jitter.contrast > 0.0).then_some(Change::Contrast(contrast)),
-            (jitter.saturation > 0.0).then_some(Change::Saturation(saturation)),
-            (jitter.hue > 0.0).then_some(Change::Hue(hue)),
+            (jitter.brightness > 0.0).then_some(ColourChange::Brightness(brightness)),
+            (jitter.contrast > 0.0).then_some(ColourChange::Contrast(contrast)),
+            (jitter.saturation > 0.0).then_some(ColourChange::Saturation(saturation)),
+            (jitter.hue > 0.0).then_some(ColourChange::Hue(hue)),
         ];
         Jitter(order.map(|at| changes[at]))
     }
@@ -146,19 +146,19 @@ mod tests {
         for key in 0..2_000 {
             let changes = drawn(&image, key).jitter.unwrap().0.map(Option::unwrap);
             orders.insert(changes.map(|change| match change {
-                Change::Brightness(factor) => {
+                ColourChange::Brightness(factor) => {
                     assert!((0.6..1.4).contains(&factor));
                     'b'
                 }
-                Change::Contrast(factor) => {
+                ColourChange::Contrast(factor) => {
                     assert!((0.0..2.5).contains(&factor));
                     'c'
                 }
-                Change::Saturation(factor) => {
+                ColourChange::Saturation(factor) => {
                     assert!((0.8..1.2).contains(&factor));
                     's'
                 }
-                Change::Hue(turns) => {
+                ColourChange::Hue(turns) => {
                     assert!((-0.1..0.1).contains(&turns));
                     'h'
                 }

@@ -22,11 +22,11 @@ const ENTRIES: usize = 256;
 pub(super) struct Gif<'a> {
     decoder: Decoder<Cursor<&'a [u8]>>,
     canvas: (usize, usize),
-    frame: Frame,
+    frame: FramePlace,
 }
 
 /// The place of the frame on the canvas.
-struct Frame {
+struct FramePlace {
     left: usize,
     top: usize,
     width: usize,
@@ -43,7 +43,7 @@ impl<'a> Gif<'a> {
         let frame =
             decoder.next_frame_info().map_err(failed)?.ok_or_else(|| bad_row("corrupt GIF: no frame"))?;
         let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
-        let frame = Frame { left, top, width, height, transparent: frame.transparent };
+        let frame = FramePlace { left, top, width, height, transparent: frame.transparent };
         let canvas = (screen.0.max(left + width), screen.1.max(top + height));
         Ok(Gif { decoder, canvas, frame })
     }
@@ -73,7 +73,7 @@ impl Pending for Gif<'_> {
 
     fn read(mut self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
         let colours = self.colours()?;
-        let Frame { left, top, width, height, transparent } = self.frame;
+        let FramePlace { left, top, width, height, transparent } = self.frame;
         let mut indices = vec![0; width * height];
         self.decoder.read_into_buffer(&mut indices).map_err(failed)?;
         let (pixels, _) = buffer.as_chunks_mut::<RGB>();

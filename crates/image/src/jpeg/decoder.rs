@@ -8,7 +8,7 @@ use super::super::refuse::bad_row;
 use super::super::spec::{LUMA, RGB};
 use super::damage;
 use super::entropy::{EntropyDecoder, Request};
-use super::ffi::{self, Decompressor, Opened, Samples, Stored};
+use super::ffi::{self, Decompressor, OpenedJpeg, Samples, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
 
@@ -45,7 +45,7 @@ impl Decoder {
         encoded: &'a [u8],
         markers: &Markers<'_>,
         max_pixels: u64,
-    ) -> Result<Opened<'a>, ffi::Message> {
+    ) -> Result<OpenedJpeg<'a>, ffi::Message> {
         let memory_mib = (max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) >> MIB_SHIFT)
             .clamp(1, i32::MAX as u64) as u32;
         match self.idle.take() {
@@ -58,7 +58,7 @@ impl Decoder {
     }
 
     /// Opens the image with a new decompressor, with the same limits.
-    fn open_anew<'a>(&self, encoded: &'a [u8]) -> Result<Opened<'a>, ffi::Message> {
+    fn open_anew<'a>(&self, encoded: &'a [u8]) -> Result<OpenedJpeg<'a>, ffi::Message> {
         Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
     }
 
@@ -76,7 +76,7 @@ impl Decoder {
     /// whether it did.
     pub(super) fn decode_own(
         &mut self,
-        opened: &Opened<'_>,
+        opened: &OpenedJpeg<'_>,
         part: &ReducedRegion,
         markers: &Markers<'_>,
         channels: usize,
@@ -109,7 +109,7 @@ impl Decoder {
     /// decompressor for the next image.
     pub(super) fn decode_with_library(
         &mut self,
-        opened: Opened<'_>,
+        opened: OpenedJpeg<'_>,
         part: &ReducedRegion,
         markers: &Markers<'_>,
         channels: usize,

@@ -82,7 +82,7 @@ impl Decompressor {
     }
 
     /// Reads the header, and holds the decompressor until the pixels are decoded.
-    pub(super) fn open(self, encoded: &[u8]) -> Result<Opened<'_>, Message> {
+    pub(super) fn open(self, encoded: &[u8]) -> Result<OpenedJpeg<'_>, Message> {
         // SAFETY: the handle is live, and the library reads at most `len` bytes from the pointer.
         let rc = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), encoded.as_ptr(), encoded.len() as _) };
         self.check(rc)?;
@@ -107,7 +107,7 @@ impl Decompressor {
             mcu_width: mcu_width(self.get(tj::TJPARAM_TJPARAM_SUBSAMP)),
             sequential: multiple.into_iter().all(|param| self.get(param) == 0),
         };
-        Ok(Opened { decompressor: self, encoded, info })
+        Ok(OpenedJpeg { decompressor: self, encoded, info })
     }
 
     fn get(&self, param: tj::TJPARAM) -> c_int {
@@ -127,13 +127,13 @@ impl Decompressor {
 }
 
 /// A decompressor that has read the header of one image.
-pub(super) struct Opened<'a> {
+pub(super) struct OpenedJpeg<'a> {
     decompressor: Decompressor,
     encoded: &'a [u8],
     info: Info,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedJpeg<'a> {
     pub(super) fn info(&self) -> Info {
         self.info
     }
@@ -156,7 +156,7 @@ impl<'a> Opened<'a> {
         samples: Samples,
         out: &mut [u8],
     ) -> Result<Decompressor, Message> {
-        let Opened { decompressor, encoded, info } = self;
+        let OpenedJpeg { decompressor, encoded, info } = self;
         let handle = decompressor.0.as_ptr();
         let factor = tj::tjscalingfactor { num: 1, denom: to_c(reduction) };
         // SAFETY: the handle is live; the library checks the factor.

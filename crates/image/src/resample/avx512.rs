@@ -12,8 +12,8 @@ use super::super::geometry::{Mirror, Rect};
 use super::super::spec::Size;
 use super::decoded::Decoded;
 use super::part::Part;
-use super::source::Source;
-use super::weights::{TAPS, Weights};
+use super::source::RowSource;
+use super::weights::{LineWeights, TAPS};
 
 /// The rows that are made at a time, for which lanes are loaded once.
 const ROWS: usize = 4;
@@ -49,8 +49,8 @@ struct Lane {
 /// The state of a thread.
 #[derive(Default)]
 pub(super) struct Avx512 {
-    across: Weights,
-    down: Weights,
+    across: LineWeights,
+    down: LineWeights,
     lanes: Vec<Lane>,
     /// The rows between both steps.
     rows: Vec<u8>,
@@ -109,7 +109,7 @@ impl Avx512 {
         (across.fours.max(down.fours) <= MAX_FOURS).then_some(())?;
         (across.precision.max(down.precision) <= MAX_PRECISION).then_some(())?;
         (across.largest.max(down.largest) <= LARGEST_WEIGHT).then_some(())?;
-        let source = Source::of(decoded, view)?;
+        let source = RowSource::of(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
         (reach <= TWO_REGISTERS).then_some(())?;
         let pitch = source.bytes.next_multiple_of(REGISTER) + SLACK;
@@ -144,7 +144,7 @@ impl Avx512 {
 }
 
 /// Computes the lanes of a row of the result. Returns the most bytes that one reads.
-fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored: bool) -> usize {
+fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirrored: bool) -> usize {
     let (width, fours) = (across.firsts.len(), across.fours);
     let empty = Lane { indices: [0; SUMS], upper: [0; SUMS], lower: [0; SUMS], base: usize::MAX };
     lanes.clear();
@@ -235,8 +235,13 @@ impl Rounding {
 
 /// Makes one row with the result's height and the view's width from rows of the source.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
-    let Source { pixels, pitch, bytes, last } = source;
+fn source_row<const FOURS: usize>(
+    source: RowSource<'_>,
+    down: &LineWeights,
+    y: usize,
+    to: &mut [u8],
+) -> Option<()> {
+    let RowSource { pixels, pitch, bytes, last } = source;
     let first = *down.firsts.get(y)? as usize;
     let mut rows: [[&[u8]; TAPS]; FOURS] = [[&[]; TAPS]; FOURS];
     for (row, at) in rows.as_flattened_mut().iter_mut().zip(first..) {

@@ -5,7 +5,7 @@ use super::decoded::Decoded;
 
 /// The rows of a view.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct RowSource<'a> {
     /// The pixels from the first one of the view on.
     pub(super) pixels: &'a [u8],
     /// The bytes between rows; below, those of a row of the view.
@@ -15,13 +15,13 @@ pub(super) struct Source<'a> {
     pub(super) last: usize,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RowSource<'a> {
     /// The rows of a view; `None` if the view is empty or begins outside the pixels.
-    pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<Source<'a>> {
+    pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<RowSource<'a>> {
         let Decoded { rect, pixels, channels, .. } = decoded;
         let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;
         let start = (above + view.x.checked_sub(rect.x)? as usize) * channels;
-        Some(Source {
+        Some(RowSource {
             pixels: pixels.get(start..)?,
             pitch: rect.width as usize * channels,
             bytes: view.width as usize * channels,

@@ -16,7 +16,7 @@ const MAX_PRECISION: u32 = 21;
 
 /// The weights of a line.
 #[derive(Default)]
-pub(super) struct Weights {
+pub(super) struct LineWeights {
     /// The first pixel that contributes to each target pixel.
     pub(super) firsts: Vec<u32>,
     /// The weights of each target pixel, in groups of four, with zeros after the last one.
@@ -34,7 +34,7 @@ pub(super) struct Weights {
     exact: Vec<[f64; GROUP]>,
 }
 
-impl Weights {
+impl LineWeights {
     /// The weights of the `count` pixels that a part of a line of `length` pixels becomes. `None` if there is
     /// nothing to compute, or too much.
     #[inline(always)]
@@ -83,7 +83,7 @@ impl Weights {
     /// Rounds the weights of `count` pixels, each made from at most `reached` pixels.
     #[inline(always)]
     fn round(&mut self, reached: usize, count: usize) {
-        let Weights { values, exact, fours, precision, .. } = self;
+        let LineWeights { values, exact, fours, precision, .. } = self;
         let scale = f64::from(1u32 << *precision);
         values.clear();
         values.resize(*fours * count, [0; TAPS]);

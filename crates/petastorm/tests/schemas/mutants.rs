@@ -12,9 +12,9 @@ use super::written::{PLAIN, Parts, bytes, codec, schema, spark};
 const MUTANTS: usize = 10_000;
 
 /// Random numbers by SplitMix64, which are the same in each run.
-struct Numbers(u64);
+struct SeededNumbers(u64);
 
-impl Numbers {
+impl SeededNumbers {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -72,7 +72,7 @@ fn whole() -> Vec<Vec<u8>> {
 #[test]
 fn a_mutant_is_a_schema_or_an_error_within_bounds() {
     let whole = whole();
-    let mut numbers = Numbers(40);
+    let mut numbers = SeededNumbers(40);
     let mut still = 0;
     for number in 0..MUTANTS {
         let (pickle, other) = (&whole[number % whole.len()], &whole[numbers.below(whole.len())]);

@@ -68,7 +68,7 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     }
     // The message may also be about a type that is not supported.
     match writers_schema(key_values) {
-        Some(Written { schema, is_mended: true }) => {
+        Some(WriterSchema { schema, is_mended: true }) => {
             let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
             as_written(parquet, Some(&others.cloned().chain([pair(&schema)]).collect()))
         }
@@ -92,7 +92,7 @@ pub(super) fn readable(
     let written = writers_schema(key_values).map(|written| written.schema);
     let written = written.filter(|schema| schema.fields().len() == count);
     let wide = wide_integers(key_values);
-    let mut found = Found { parquet, written, wide, fields: Vec::new(), refused: Refusals::new() };
+    let mut found = FoundSchema { parquet, written, wide, fields: Vec::new(), refused: Refusals::new() };
     found.add(0..count)?;
     let schema = Schema::new(found.fields);
     match found.refused.len() == count {
@@ -144,7 +144,7 @@ pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
     int96.map(|(leaf, _)| parquet.get_column_root_idx(leaf)).collect()
 }
 
-struct Found<'a> {
+struct FoundSchema<'a> {
     parquet: &'a SchemaDescriptor,
     /// The writer's schema of these columns, if it has the same number.
     written: Option<Schema>,
@@ -154,7 +154,7 @@ struct Found<'a> {
     refused: Refusals,
 }
 
-impl Found<'_> {
+impl FoundSchema<'_> {
     /// Adds some of the columns: together, or, if that fails, one half and then the other.
     fn add(&mut self, columns: Range<usize>) -> Result<()> {
         let root = self.parquet.root_schema();
@@ -202,7 +202,7 @@ impl Found<'_> {
 }
 
 /// The schema of an Arrow writer.
-struct Written {
+struct WriterSchema {
     schema: Schema,
     /// Whether metadata that is not UTF-8 was left out.
     is_mended: bool,
@@ -235,7 +235,7 @@ fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
 }
 
 /// The schema that the writer of a file stored, without metadata that is not UTF-8; `None` if it is invalid.
-fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
+fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<WriterSchema> {
     let mut bytes = written_bytes(key_values)?;
     let mut odd_texts = 0;
     // Such a text is overwritten with zeros, which are UTF-8.
@@ -254,7 +254,7 @@ fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<Written> {
     } else {
         schema
     };
-    Some(Written { schema, is_mended })
+    Some(WriterSchema { schema, is_mended })
 }
 
 fn pair(schema: &Schema) -> KeyValue {

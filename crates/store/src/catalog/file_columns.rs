@@ -11,7 +11,7 @@ use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use super::arrow_schema::{Refusals, hints_of_table, readable, type_hints};
-use super::lists::Lists;
+use super::lists::LeafLists;
 use super::{Projection, types};
 use crate::snapshot::Constant;
 
@@ -29,7 +29,7 @@ pub struct FileColumns {
     pub(crate) refused: Arc<Refusals>,
     /// For each leaf column the lists around it, if one of them has a fixed length; empty if that holds for
     /// no leaf.
-    lists: Arc<[Option<Lists>]>,
+    lists: Arc<[Option<LeafLists>]>,
     /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
 }
@@ -65,7 +65,7 @@ impl FileColumns {
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
         let created_by = created_by.map(Into::into);
-        let lists = Lists::of_leaves(&schema, &parquet).into();
+        let lists = LeafLists::of_leaves(&schema, &parquet).into();
         Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), lists, origins: Vec::new() })
     }
 
@@ -102,7 +102,7 @@ impl FileColumns {
     }
 
     /// The lists around the values of a leaf column, if one of them has a fixed length.
-    pub(super) fn lists(&self, leaf: usize) -> Option<&Lists> {
+    pub(super) fn lists(&self, leaf: usize) -> Option<&LeafLists> {
         self.lists.get(leaf)?.as_ref()
     }
 

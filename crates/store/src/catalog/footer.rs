@@ -28,7 +28,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
 use super::FileColumns;
-use super::lists::Lists;
+use super::lists::LeafLists;
 
 /// The codecs, by their numbers in the format: three bits of a column chunk's flags.
 const CODECS: [CompressionCodec; 8] = [
@@ -87,7 +87,7 @@ pub struct ColumnChunk<'a> {
     /// The bytes of its byte arrays one by one, if the footer has them.
     pub(crate) unencoded: Option<u64>,
     /// The lists around its values, if one of them has a fixed length.
-    pub(super) lists: Option<&'a Lists>,
+    pub(super) lists: Option<&'a LeafLists>,
     /// The number of values that are null, or under a null, if they are needed to count
     /// [`lists`](Self::lists) and the footer has them.
     pub(super) nulls: Option<u64>,
@@ -125,13 +125,13 @@ impl Footer {
     /// The rows of each row group.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let groups = if self.bytes.is_empty() { 0 } else { self.starts.len() + 1 };
-        (0..groups).map(|group| Numbers(self.of_group(group)).next())
+        (0..groups).map(|group| Varints(self.of_group(group)).next())
     }
 
     /// The column chunks of a row group, in the order of the file's leaf columns.
     #[inline]
     pub(crate) fn chunks(&self, group: usize) -> impl Iterator<Item = ColumnChunk<'_>> {
-        let mut numbers = Numbers(self.of_group(group));
+        let mut numbers = Varints(self.of_group(group));
         let rows = numbers.next();
         let mut end = 0;
         self.columns.parquet.columns().iter().enumerate().map(move |(leaf, column)| {
@@ -157,7 +157,7 @@ impl Footer {
     /// ascend. The crate visits each column of a file for each row group, whether it is read or not.
     pub fn row_group(&self, group: usize, roots: &[usize]) -> Result<ParquetMetaData> {
         let parquet = self.columns.parquet_of(roots)?;
-        let rows = Numbers(self.of_group(group)).next();
+        let rows = Varints(self.of_group(group)).next();
         let chunks = self.chunks_at(group, self.columns.leaves_of(roots)).zip(parquet.columns());
         let chunks = chunks.map(|((_, chunk), column)| ColumnChunk { column, ..chunk });
         to_parquet(&parquet, rows, chunks)
@@ -247,7 +247,7 @@ impl<'a> ColumnChunk<'a> {
     }
 
     /// The chunk within `lists`, if one of them has a fixed length.
-    pub(super) fn within(self, lists: Option<&'a Lists>, about: &ColumnChunkMetaData) -> Self {
+    pub(super) fn within(self, lists: Option<&'a LeafLists>, about: &ColumnChunkMetaData) -> Self {
         let counted = lists.filter(|lists| lists.are_counted_by_nulls());
         let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());
         ColumnChunk { lists, nulls, ..self }
@@ -303,15 +303,15 @@ impl<'a> ColumnChunk<'a> {
         if let Some(unencoded) = self.unencoded {
             write_near(bytes, unencoded, self.uncompressed);
         }
-        if self.lists.is_some_and(Lists::are_counted_by_nulls) {
+        if self.lists.is_some_and(LeafLists::are_counted_by_nulls) {
             write(bytes, self.nulls.map_or(0, |nulls| nulls.saturating_add(1)));
         }
     }
 
     #[inline]
     fn read(
-        (column, lists): (&'a ColumnDescPtr, Option<&'a Lists>),
-        numbers: &mut Numbers<'_>,
+        (column, lists): (&'a ColumnDescPtr, Option<&'a LeafLists>),
+        numbers: &mut Varints<'_>,
         rows: u64,
         end: u64,
     ) -> Self {
@@ -340,9 +340,9 @@ impl<'a> ColumnChunk<'a> {
 
 /// Numbers of variable length, read from the front. After the end they read as zeros, which does not occur in
 /// footers that were written here.
-struct Numbers<'a>(&'a [u8]);
+struct Varints<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl Varints<'_> {
     #[inline]
     fn flags(&mut self) -> u8 {
         let Some((&flags, rest)) = self.0.split_first() else { return 0 };

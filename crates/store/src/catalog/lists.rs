@@ -7,7 +7,7 @@ use super::types::VIEW_BYTES;
 
 /// The lists around the values of a leaf column, some of which have a fixed length.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Lists {
+pub(crate) struct LeafLists {
     /// The lengths of the lists from the outside in; `None` for a list that is not of fixed length.
     lengths: Box<[Option<u64>]>,
     /// The bytes of a value in Arrow.
@@ -16,14 +16,14 @@ pub(crate) struct Lists {
 
 /// The most lists and values that a column chunk has in Arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slots {
+pub(crate) struct SlotLimits {
     /// The number of lists of varying length, at all depths.
     pub(crate) lists: u64,
     /// The number of values, including those under null lists, which are not stored.
     pub(crate) values: u64,
 }
 
-impl Lists {
+impl LeafLists {
     /// The lists of each leaf column; nothing if no list has a fixed length.
     pub(super) fn of_leaves(schema: &Schema, parquet: &SchemaDescriptor) -> Box<[Option<Self>]> {
         let mut all: Vec<Option<Self>> = Vec::new();
@@ -34,7 +34,7 @@ impl Lists {
                 .count();
             first += leaves;
             let mut of_root = Vec::with_capacity(leaves);
-            Lists::add(field, &mut Vec::new(), &mut of_root);
+            LeafLists::add(field, &mut Vec::new(), &mut of_root);
             // A refused column may have another type than it is stored as.
             of_root.resize(leaves, None);
             all.append(&mut of_root);
@@ -48,16 +48,16 @@ impl Lists {
             DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => (None, item),
             DataType::FixedSizeList(item, length) => (Some(u64::try_from(*length).unwrap_or(0)), item),
             DataType::Struct(fields) => {
-                return fields.iter().for_each(|field| Lists::add(field, around, found));
+                return fields.iter().for_each(|field| LeafLists::add(field, around, found));
             }
             leaf => {
                 let is_any_fixed = around.iter().any(Option::is_some);
-                let lists = || Lists { lengths: around.as_slice().into(), width: width(leaf) };
+                let lists = || LeafLists { lengths: around.as_slice().into(), width: width(leaf) };
                 return found.push(is_any_fixed.then(lists));
             }
         };
         around.push(length);
-        Lists::add(item, around, found);
+        LeafLists::add(item, around, found);
         around.pop();
     }
 
@@ -75,7 +75,7 @@ impl Lists {
 
     /// The lists and values of a chunk of `rows` rows and `values` stored values, of which at most `nulls`
     /// are null or under a null.
-    pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> Slots {
+    pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> SlotLimits {
         let nulls = nulls.unwrap_or(values).min(values);
         // Down to the first list of varying length, each row has the same number, whatever is null.
         let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
@@ -92,7 +92,7 @@ impl Lists {
                 }
             }
         }
-        Slots { lists, values: slots(are_of_rows, each) }
+        SlotLimits { lists, values: slots(are_of_rows, each) }
     }
 }
 
@@ -109,15 +109,15 @@ fn width(leaf: &DataType) -> u64 {
 mod tests {
     use super::*;
 
-    fn lists<const N: usize>(lengths: [Option<u64>; N]) -> Lists {
-        Lists { lengths: lengths.into(), width: 4 }
+    fn lists<const N: usize>(lengths: [Option<u64>; N]) -> LeafLists {
+        LeafLists { lengths: lengths.into(), width: 4 }
     }
 
     #[test]
     fn a_list_of_a_fixed_length_has_all_items_in_every_row() {
         let vectors = lists([Some(1536)]);
         assert!(!vectors.are_counted_by_nulls());
-        let all_there = Slots { lists: 0, values: 15_360 };
+        let all_there = SlotLimits { lists: 0, values: 15_360 };
         assert_eq!(vectors.slots(10, 15_360, Some(0)), all_there);
         assert_eq!(vectors.slots(10, 10, None), all_there, "all are null");
         assert_eq!(lists([Some(3), Some(4)]).slots(10, 10, Some(10)).values, 120);
@@ -127,12 +127,12 @@ mod tests {
     fn in_lists_that_differ_in_length_the_nulls_are_counted() {
         let boxes = lists([None, Some(4)]);
         assert!(boxes.are_counted_by_nulls());
-        assert_eq!(boxes.slots(10, 400, Some(0)), Slots { lists: 10, values: 400 });
-        assert_eq!(boxes.slots(10, 400, Some(5)), Slots { lists: 10, values: 415 });
+        assert_eq!(boxes.slots(10, 400, Some(0)), SlotLimits { lists: 10, values: 400 });
+        assert_eq!(boxes.slots(10, 400, Some(5)), SlotLimits { lists: 10, values: 415 });
         assert_eq!(boxes.slots(10, 400, None).values, 1600, "all may be null");
         let texts = lists([Some(100), None]);
         assert!(!texts.are_counted_by_nulls());
-        assert_eq!(texts.slots(10, 10, Some(10)), Slots { lists: 1000, values: 10 });
-        assert_eq!(lists([None, Some(2), None]).slots(1, 10, Some(10)), Slots { lists: 21, values: 10 });
+        assert_eq!(texts.slots(10, 10, Some(10)), SlotLimits { lists: 1000, values: 10 });
+        assert_eq!(lists([None, Some(2), None]).slots(1, 10, Some(10)), SlotLimits { lists: 21, values: 10 });
     }
 }

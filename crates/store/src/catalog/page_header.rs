@@ -7,7 +7,7 @@ use super::thrift::declared::{DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_
 
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PageKind {
     /// Values with their levels, compressed together.
     Data,
     /// The distinct values to which the data pages of the chunk refer by number.
@@ -21,7 +21,7 @@ pub enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     /// The kind of the page's content.
-    pub kind: Kind,
+    pub kind: PageKind,
     /// The bytes of its content once decompressed.
     pub uncompressed: u32,
     /// The bytes of its content as stored.
@@ -112,15 +112,15 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
     let crc = input.i32_after(I32).map(i32::cast_unsigned);
     let after = if crc.is_some() { 4 } else { 3 };
     let (kind, id) = match kind {
-        0 => (Kind::Data, 5),
-        2 => (Kind::Dictionary, 7),
+        0 => (PageKind::Data, 5),
+        2 => (PageKind::Dictionary, 7),
         _ => return None,
     };
     input.next_of([(id - after) << 4 | STRUCT])?;
     let values = size(input)?;
     let encoding = input.i32_after(I32)?;
     let mut level_encodings = [0; 2];
-    if kind == Kind::Data {
+    if kind == PageKind::Data {
         level_encodings[1] = input.i32_after(I32)?;
         level_encodings[0] = input.i32_after(I32)?;
         if input.next_of(STATISTICS).is_some() {
@@ -223,12 +223,12 @@ impl Fields {
     /// The page, if the header has all fields that the format requires, and those of its kind.
     fn page(&self) -> Option<Page> {
         let kind = match (self.kind?, self.of_kind?) {
-            (0, 5) => Kind::Data,
-            (2, 7) => Kind::Dictionary,
-            (3, 8) => Kind::DataV2,
+            (0, 5) => PageKind::Data,
+            (2, 7) => PageKind::Dictionary,
+            (3, 8) => PageKind::DataV2,
             _ => return None,
         };
-        let of_v2 = |field: Option<u32>| if kind == Kind::DataV2 { field } else { Some(0) };
+        let of_v2 = |field: Option<u32>| if kind == PageKind::DataV2 { field } else { Some(0) };
         // These fields must exist, but their values are not used.
         of_v2(self.rows.and(self.nulls))?;
         let repetition = of_v2(self.repetition_levels)?;

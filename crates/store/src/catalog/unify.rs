@@ -58,14 +58,14 @@ pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused:
 #[derive(Default)]
 struct Columns<'a> {
     differences: Differences,
-    columns: Vec<Column<'a>>,
+    columns: Vec<UnifiedColumn<'a>>,
     /// The place of each column by its name.
     places: HashMap<&'a str, usize>,
     refused: Refusals,
     first_location: &'a str,
 }
 
-struct Column<'a> {
+struct UnifiedColumn<'a> {
     /// The field with the type that all files have in common.
     field: Field,
     /// The types of the column in the files, each with the first such file.
@@ -83,7 +83,7 @@ impl<'a> Columns<'a> {
                 // Both of two columns with one name are refused, and both are in the file.
                 place => {
                     place.insert_entry(self.columns.len());
-                    self.columns.push(Column::new(location, field, is_first));
+                    self.columns.push(UnifiedColumn::new(location, field, is_first));
                     if !is_first && self.differences == Differences::Refused {
                         let name = TypeName(field.data_type());
                         let cause =
@@ -160,11 +160,11 @@ struct Clash<'a> {
     types: [DataType; 2],
 }
 
-impl<'a> Column<'a> {
+impl<'a> UnifiedColumn<'a> {
     fn new(location: &'a str, field: &Field, is_first: bool) -> Self {
         let nullable = field.is_nullable() || !is_first;
         let types = vec![(location, field.data_type().clone())];
-        Column { field: field.clone().with_nullable(nullable), types }
+        UnifiedColumn { field: field.clone().with_nullable(nullable), types }
     }
 
     /// Adds a field of one more file.

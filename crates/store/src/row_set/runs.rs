@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A run. Its length follows from `before` of the next run, or from the count of all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct RowRun {
     /// The first row of the run.
     pub(super) start: u32,
     /// The number of rows of the set before it, which is the ordinal of its first row.
@@ -13,14 +13,14 @@ pub(super) struct Run {
 
 /// Runs that ascend and do not touch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Runs {
-    runs: Box<[Run]>,
+pub(super) struct RowRuns {
+    runs: Box<[RowRun]>,
     count: u32,
 }
 
-impl Runs {
-    pub(super) fn new(runs: Vec<Run>, count: u32) -> Self {
-        Runs { runs: runs.into(), count }
+impl RowRuns {
+    pub(super) fn new(runs: Vec<RowRun>, count: u32) -> Self {
+        RowRuns { runs: runs.into(), count }
     }
 
     pub(super) fn count(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use forebay_arrow::buffer::{BooleanBuffer, Buffer};
 
-use super::{Form, RowSet};
+use super::{RowSet, SetForm};
 
 const NONE: u8 = 0;
 const ALL: u8 = 1;
@@ -18,9 +18,9 @@ impl RowSet {
     /// Appends the set, without the number of its rows.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         match &self.0 {
-            Form::None(_) => bytes.push(NONE),
-            Form::All(_) => bytes.push(ALL),
-            Form::Runs(..) => {
+            SetForm::None(_) => bytes.push(NONE),
+            SetForm::All(_) => bytes.push(ALL),
+            SetForm::Runs(..) => {
                 bytes.push(RUNS);
                 let runs: Vec<_> = self.runs(0..self.count()).collect();
                 write(bytes, runs.len() as u32);
@@ -31,7 +31,7 @@ impl RowSet {
                     end = run.end;
                 }
             }
-            Form::Bitmap(..) => {
+            SetForm::Bitmap(..) => {
                 bytes.push(BITS);
                 let start = bytes.len();
                 bytes.resize(start + self.rows().div_ceil(8) as usize, 0);

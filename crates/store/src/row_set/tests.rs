@@ -127,7 +127,7 @@ proptest! {
     #[test]
     fn a_set_takes_the_smaller_form(chosen in chosen()) {
         let set = set(&chosen);
-        let runs = set.runs(0..set.count()).count() as u64 * size_of::<runs::Run>() as u64;
+        let runs = set.runs(0..set.count()).count() as u64 * size_of::<runs::RowRun>() as u64;
         prop_assert!(set.bytes() <= runs.min(bitmap::bytes(set.rows())));
     }
 }

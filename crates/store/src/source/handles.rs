@@ -46,18 +46,18 @@ static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 /// A place among the files that the process keeps open.
 #[derive(Debug)]
-pub(super) struct Kept(());
+pub(super) struct KeptHandle(());
 
-impl Kept {
+impl KeptHandle {
     /// A place, if one is free.
     pub(super) fn take() -> Option<Self> {
         let most = most_kept();
         let more = |kept: usize| (kept < most).then_some(kept + 1);
-        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Kept(()))
+        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| KeptHandle(()))
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptHandle {
     fn drop(&mut self) {
         KEPT.fetch_sub(1, Ordering::Relaxed);
     }

@@ -85,7 +85,7 @@ impl Index {
     /// Reads the index of the folder `root`, or returns the reason why it cannot be used.
     fn read(root: String, bytes: Bytes) -> Result<Self, &'static str> {
         const DAMAGED: &str = "it is damaged";
-        let mut input = Input(bytes);
+        let mut input = IndexBytes(bytes);
         if input.take(MAGIC.len()).is_none_or(|magic| *magic != *MAGIC) {
             return Err("it is something else");
         }
@@ -100,7 +100,7 @@ impl Index {
         Ok(Index { root, blocks, known, last: Mutex::default(), is_damaged: AtomicBool::new(false) })
     }
 
-    fn content(mut input: Input) -> Option<(Vec<Block>, HashMap<u64, Found>)> {
+    fn content(mut input: IndexBytes) -> Option<(Vec<Block>, HashMap<u64, Found>)> {
         let count = input.number()?;
         let mut shapes = Vec::new();
         for _ in 0..count {
@@ -173,7 +173,7 @@ impl Block {
             return None;
         }
         let raw = zstd::bulk::decompress(&self.compressed, self.bytes).ok()?;
-        let mut raw = Input(raw.into());
+        let mut raw = IndexBytes(raw.into());
         let heads: Option<Vec<[u64; 2]>> =
             (0..self.footers).map(|_| Some([raw.number()?, raw.number()?])).collect();
         let footer = |[length, proof]: [u64; 2]| {
@@ -230,9 +230,9 @@ impl Builder {
 }
 
 /// Bytes that are read from the front.
-struct Input(Bytes);
+struct IndexBytes(Bytes);
 
-impl Input {
+impl IndexBytes {
     fn take(&mut self, length: usize) -> Option<Bytes> {
         (length <= self.0.len()).then(|| self.0.split_to(length))
     }

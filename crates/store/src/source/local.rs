@@ -15,7 +15,7 @@ use lru::LruCache;
 use rustix::buffer::spare_capacity;
 
 use super::buffers::Buffers;
-use super::handles::{self, Kept, Sharer};
+use super::handles::{self, KeptHandle, Sharer};
 use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
@@ -117,7 +117,7 @@ impl Drop for Reading {
 #[derive(Debug)]
 struct KeptFile {
     file: Arc<OpenFile>,
-    place: Kept,
+    place: KeptHandle,
 }
 
 /// An open file, and its identity among those that had its path as a name.
@@ -142,7 +142,7 @@ impl OpenFiles {
         {
             closed.push(oldest.file);
         }
-        let free = if self.files.len() < most { Kept::take() } else { None };
+        let free = if self.files.len() < most { KeptHandle::take() } else { None };
         let place = free.or_else(|| {
             let (_, oldest) = self.files.pop_lru()?;
             closed.push(oldest.file);

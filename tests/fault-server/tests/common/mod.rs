@@ -51,11 +51,11 @@ impl Seen {
     }
 }
 
-pub(crate) struct Wire(pub(crate) TcpStream);
+pub(crate) struct RawConnection(pub(crate) TcpStream);
 
-impl Wire {
-    pub(crate) fn to(address: SocketAddr) -> Wire {
-        Wire(TcpStream::connect(address).unwrap())
+impl RawConnection {
+    pub(crate) fn to(address: SocketAddr) -> RawConnection {
+        RawConnection(TcpStream::connect(address).unwrap())
     }
 
     /// Sends `line` (such as `GET /bucket/key`) with these headers, and reads until the end or a silence.
@@ -131,5 +131,5 @@ pub(crate) fn server(dir: &TempDir) -> FaultServer {
 
 /// Sends a request over a new connection.
 pub(crate) fn ask(server: &FaultServer, line: &str, headers: &[(&str, &str)]) -> Seen {
-    Wire::to(server.address()).ask(line, headers)
+    RawConnection::to(server.address()).ask(line, headers)
 }

@@ -19,7 +19,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::console::{Console, note};
-use crate::synth::{Gallery, Kind, Layout, Order, files};
+use crate::synth::{FileLayout, Gallery, Order, RowKind, files};
 
 /// The version of the data; data of another version has another name.
 const VERSION: u32 = 1;
@@ -37,7 +37,7 @@ const ROW_GROUPS_PER_FILE: u64 = 250;
 /// A data set that a workload reads.
 pub(super) struct Set {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: RowKind,
     /// The width and height of pictures.
     pub(super) extent: (u32, u32),
     pub(super) rows: u64,
@@ -84,13 +84,13 @@ impl Set {
             gallery: Gallery::default(),
             seed: SEED,
         };
-        let layout = Layout {
+        let layout = FileLayout {
             rows: self.rows,
             rows_per_group: self.rows_per_group,
             rows_per_file: self.rows_per_group * ROW_GROUPS_PER_FILE,
         };
         let layout = match self.kind {
-            Kind::Embeddings => Layout { rows_per_file: self.rows_per_group, ..layout },
+            RowKind::Embeddings => FileLayout { rows_per_file: self.rows_per_group, ..layout },
             _ => layout,
         };
         let mut progress = console.progress("making", "rows", self.rows);

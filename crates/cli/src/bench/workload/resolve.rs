@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forebay_base::{Error, Result};
 
-use super::{Held, Options, demanded, name};
+use super::{HeldDemand, WorkloadOptions, demanded, name};
 use crate::bench::args::Args;
 use crate::console::Console;
 use crate::location::Location;
@@ -14,9 +14,9 @@ use crate::location::Location;
 const WORKLOAD_TIME: Duration = Duration::from_secs(30);
 
 /// Replaces the workload in `args`, if there is one, by plain options. Missing data is made.
-pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<Held>)> {
+pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<HeldDemand>)> {
     let mut resolved = args.clone();
-    let Options { workload, accelerator, scale, dir, rows } = &args.workload;
+    let WorkloadOptions { workload, accelerator, scale, dir, rows } = &args.workload;
     let Some(workload) = *workload else { return Ok((resolved, None)) };
     let (accelerator, demand) = demanded(workload, *accelerator)?;
     let step = Duration::try_from_secs_f64(demand.seconds / scale)
@@ -40,7 +40,7 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
         resolved.seconds = args.seconds.or(Some(WORKLOAD_TIME));
     }
     let published = demand.rows as f64 / demand.seconds;
-    let held = Held {
+    let held = HeldDemand {
         workload,
         accelerator,
         scale: *scale,

@@ -82,7 +82,7 @@ impl Library {
     }
 
     /// Reads everything before the scan; `None` if it is not a sound baseline JPEG of one scan.
-    pub(super) fn start<'a>(&'a mut self, request: Request<'a>) -> Option<Scan<'a>> {
+    pub(super) fn start<'a>(&'a mut self, request: Request<'a>) -> Option<DecodableScan<'a>> {
         let Request { encoded, memory, reduction, colours } = request;
         let mut raw = RawScan {
             begin: 0,
@@ -115,7 +115,7 @@ impl Library {
                 &raw mut raw,
             )
         };
-        (started != 0).then_some(Scan { library: self, request, raw })
+        (started != 0).then_some(DecodableScan { library: self, request, raw })
     }
 }
 
@@ -127,13 +127,13 @@ impl Drop for Library {
 }
 
 /// A scan that can be decoded.
-pub(super) struct Scan<'a> {
+pub(super) struct DecodableScan<'a> {
     library: &'a mut Library,
     request: Request<'a>,
     raw: RawScan,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> DecodableScan<'a> {
     /// The scan's data, and all bytes that follow.
     pub(super) fn data(&self) -> &'a [u8] {
         &self.request.encoded[self.raw.begin..]
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-impl Drop for Scan<'_> {
+impl Drop for DecodableScan<'_> {
     fn drop(&mut self) {
         // SAFETY: the decompressor is live; this makes it idle, also if it already is.
         unsafe { forebay_library_give_up(self.library.raw.as_ptr()) }

@@ -10,7 +10,7 @@ mod tests;
 
 use super::block::{BLOCKS, Block};
 use super::colours::{Chroma, Colours, MARGIN, REACH, Row};
-use super::library::Scan;
+use super::library::DecodableScan;
 use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;
@@ -121,7 +121,7 @@ fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
 }
 
 /// The data from which rows of a region are made.
-pub(super) struct Rows<'a> {
+pub(super) struct RegionRows<'a> {
     functions: Functions,
     chroma: Chroma,
     region: Region,
@@ -137,9 +137,13 @@ pub(super) struct Rows<'a> {
     bytes: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RegionRows<'a> {
     /// Prepares the rows; `None` if the region is left to the library.
-    pub(super) fn new(scan: &'a Scan<'_>, region: Region, functions: Functions) -> Option<Rows<'a>> {
+    pub(super) fn new(
+        scan: &'a DecodableScan<'_>,
+        region: Region,
+        functions: Functions,
+    ) -> Option<RegionRows<'a>> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
         let sampling = Chroma::of(&factors[..components])?;
@@ -183,7 +187,7 @@ impl<'a> Rows<'a> {
             }
         }
         let mcus_per_row = scan.mcus_per_row();
-        (in_mcu == scan.blocks().1).then_some(Rows {
+        (in_mcu == scan.blocks().1).then_some(RegionRows {
             functions,
             chroma,
             region,
@@ -197,7 +201,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Makes all rows, like [`Scan::read`]. `samples` is memory for planes.
+    /// Makes all rows, like [`DecodableScan::read`]. `samples` is memory for planes.
     pub(super) fn read<F>(&self, samples: &mut Vec<u8>, mut decode: F, out: &mut [u8]) -> Option<()>
     where
         F: FnMut(Option<&mut [&mut Block]>),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::bits::{BitBuffer, Bits, Head, Reader};
 use super::block::{Block, COMPONENTS};
-use super::library::Scan;
+use super::library::DecodableScan;
 use super::tables::{AcTable, DcTable, Known};
 use crate::jpeg::markers::{EOI, RST};
 
@@ -42,7 +42,11 @@ const RESTARTS: u8 = 8;
 pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
 
 impl Tables {
-    pub(super) fn of(scan: &Scan<'_>, dc: &mut Known<DcTable>, ac: &mut Known<AcTable>) -> Option<Tables> {
+    pub(super) fn of(
+        scan: &DecodableScan<'_>,
+        dc: &mut Known<DcTable>,
+        ac: &mut Known<AcTable>,
+    ) -> Option<Tables> {
         let tables = scan.definitions().map(|(for_dc, for_ac)| Some((dc.table(for_dc)?, ac.table(for_ac)?)));
         tables.collect::<Option<_>>().map(Tables)
     }
@@ -76,7 +80,7 @@ pub(super) struct Mcus<'a> {
 impl<'a> Mcus<'a> {
     /// The MCUs of a scan; `None` if it has no component.
     pub(super) fn new(
-        scan: &Scan<'a>,
+        scan: &DecodableScan<'a>,
         blocks: &'a [u8],
         tables: &'a Tables,
         window: &'a mut BitBuffer,

@@ -1,13 +1,13 @@
 //! Makes rows of the result from rows with the result's height and the source's width.
 //!
-//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: each [`Lane`] adds
+//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: each [`LaneInstructions`] adds
 //! two weights to them. A half reads 16 bytes of the intermediate row, so that at scales of more than 3 it
 //! has only one pixel of three channels.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::super::weights::Weights;
+use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER, ROWS};
 
 /// The halves of a register; below, the bytes of each, and the most sums that it has.
@@ -27,7 +27,7 @@ const ZERO: u8 = 0x80;
 /// The instructions for the bytes of a result row whose sums a register has, from two weights for each.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-struct Lane {
+struct LaneInstructions {
     /// The places of the levels, relative to the base of their half: each is a byte and a zero.
     indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
     weights: [[i16; PAIR]; HALVES * HALF_SUMS],
@@ -38,7 +38,7 @@ struct Lane {
 #[derive(Default)]
 pub(super) struct Lanes {
     /// The lanes of each register's bytes, one for every two weights.
-    all: Vec<Lane>,
+    all: Vec<LaneInstructions>,
     /// The largest of their bases.
     furthest: usize,
     /// The number of result bytes whose sums each half of a register has.
@@ -51,21 +51,21 @@ impl Lanes {
 
     /// The most bytes that the lanes of a target with `row` bytes in a row take.
     pub(super) const fn most_bytes(row: u64) -> u64 {
-        (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<Lane>()) as u64
+        (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<LaneInstructions>()) as u64
     }
 
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        (self.all.capacity() * size_of::<Lane>()) as u64
+        (self.all.capacity() * size_of::<LaneInstructions>()) as u64
     }
 
     /// Computes the lanes; `None` if one would read more than half of a register.
-    pub(super) fn set<const CHANNELS: usize>(&mut self, across: &Weights, mirrored: bool) -> Option<()> {
+    pub(super) fn set<const CHANNELS: usize>(&mut self, across: &LineWeights, mirrored: bool) -> Option<()> {
         let (width, pairs) = (across.firsts.len(), across.pairs);
         let step = across.firsts.windows(2).map(|firsts| firsts[1] - firsts[0]).max().unwrap_or(0);
         let in_half = if CHANNELS == PIXEL && step > FURTHEST_PIXEL { PIXEL } else { HALF_SUMS };
         let in_register = HALVES * in_half;
-        let empty = Lane {
+        let empty = LaneInstructions {
             indices: [[[ZERO; 2]; PAIR]; HALVES * HALF_SUMS],
             weights: [[0; PAIR]; HALVES * HALF_SUMS],
             bases: [0; HALVES],
@@ -107,7 +107,7 @@ impl Lanes {
 #[target_feature(enable = "avx2")]
 pub(super) fn write_rows(
     lanes: &Lanes,
-    across: &Weights,
+    across: &LineWeights,
     rows: &[u8],
     target: &mut [u8],
     row: usize,
@@ -190,7 +190,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
-    lanes: &[Lane; PAIRS],
+    lanes: &[LaneInstructions; PAIRS],
     (half, precision): (__m256i, __m128i),
     rows: *const u8,
     pitch: usize,

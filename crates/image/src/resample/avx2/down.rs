@@ -3,23 +3,23 @@
 
 use std::arch::x86_64::*;
 
-use super::super::source::Source;
-use super::super::weights::Weights;
+use super::super::source::RowSource;
+use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
 /// Two rows of the source, by their beginnings, and their weights.
 #[derive(Clone, Copy)]
-struct Step {
+struct DownStep {
     rows: [usize; PAIR],
     weights: __m256i,
 }
 
 /// Makes one row with the result's height and the view's width from rows of the source.
 #[target_feature(enable = "avx2")]
-pub(super) fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
-    let Source { pitch, last, .. } = source;
+pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to: &mut [u8]) -> Option<()> {
+    let RowSource { pitch, last, .. } = source;
     let first = *down.firsts.get(y)? as usize;
-    let mut steps = [Step { rows: [0; PAIR], weights: _mm256_setzero_si256() }; MOST_PAIRS];
+    let mut steps = [DownStep { rows: [0; PAIR], weights: _mm256_setzero_si256() }; MOST_PAIRS];
     let mut used = 1;
     let pairs = down.of(y).as_flattened().as_chunks::<PAIR>().0;
     for (pair, (step, weights)) in steps.iter_mut().zip(pairs).enumerate() {
@@ -45,8 +45,8 @@ pub(super) fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut 
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn weighed_row<const PAIRS: usize>(
-    source: Source<'_>,
-    steps: &[Step; PAIRS],
+    source: RowSource<'_>,
+    steps: &[DownStep; PAIRS],
     precision: u32,
     to: &mut [u8],
 ) -> Option<()> {
@@ -81,12 +81,12 @@ fn weighed_row<const PAIRS: usize>(
 unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
     pixels: &[u8],
     at: usize,
-    steps: &[Step; PAIRS],
+    steps: &[DownStep; PAIRS],
     (half, precision): (__m256i, __m128i),
 ) -> __m256i {
     let zero = _mm256_setzero_si256();
     let mut sums = [half; 4];
-    for Step { rows: [first, second], weights } in steps {
+    for DownStep { rows: [first, second], weights } in steps {
         let [a, b] = match WITHIN {
             // SAFETY: the caller vouches for 32 bytes of each row.
             true => unsafe {

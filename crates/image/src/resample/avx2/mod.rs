@@ -17,16 +17,16 @@ use super::super::geometry::{Mirror, Rect};
 use super::super::spec::Size;
 use super::decoded::Decoded;
 use super::part::Part;
-use super::source::Source;
-use super::weights::Weights;
+use super::source::RowSource;
+use super::weights::LineWeights;
 
 const CACHE_LINE: usize = 64;
 
 /// The state of a thread.
 #[derive(Default)]
 pub(super) struct Avx2 {
-    across: Weights,
-    down: Weights,
+    across: LineWeights,
+    down: LineWeights,
     lanes: Lanes,
     /// The rows between both steps.
     rows: Vec<u8>,
@@ -78,7 +78,7 @@ impl Avx2 {
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
-        let source = Source::of(decoded, view)?;
+        let source = RowSource::of(decoded, view)?;
         match channels {
             1 => lanes.set::<1>(across, mirror.across)?,
             3 => lanes.set::<3>(across, mirror.across)?,

@@ -138,7 +138,7 @@ impl Address {
         let Some((_, scheme)) = SCHEMES.iter().find(|(known, _)| *known == name) else {
             return Err(unknown(&name));
         };
-        let written = Written { name: &name, rest };
+        let written = CutUrl { name: &name, rest };
         match scheme {
             Scheme::Local => Ok(None),
             Scheme::S3 => written.bucket(Scheme::S3, "s3").map(Some),
@@ -231,12 +231,12 @@ impl fmt::Debug for Address {
 const MAIN: &str = "main";
 
 /// A URL that was cut at its scheme.
-struct Written<'a> {
+struct CutUrl<'a> {
     name: &'a str,
     rest: &'a str,
 }
 
-impl Written<'_> {
+impl CutUrl<'_> {
     fn bucket(&self, scheme: Scheme, shown: &str) -> Result<Address> {
         let (authority, path) = self.authority();
         if authority.contains('@') {

@@ -27,7 +27,7 @@ pub(super) struct Profile {
 }
 
 /// The source of a profile's credentials.
-pub(super) enum Source {
+pub(super) enum CredentialSource {
     Static { id: Secret, secret: Secret, token: Option<Secret> },
     WebIdentity { token_file: String, role: String, session: Option<String> },
     Program(Program),
@@ -70,11 +70,11 @@ impl Profile {
     }
 
     /// The source of the credentials, in the order of the AWS tools; `None` if the profile has none.
-    pub(super) fn source(&self) -> Result<Option<Source>> {
+    pub(super) fn source(&self) -> Result<Option<CredentialSource>> {
         if let (Some(role), Some(token_file)) = (self.get("role_arn"), self.get("web_identity_token_file")) {
             let session = self.get("role_session_name").map(str::to_owned);
             let (role, token_file) = (role.to_owned(), token_file.to_owned());
-            return Ok(Some(Source::WebIdentity { token_file, role, session }));
+            return Ok(Some(CredentialSource::WebIdentity { token_file, role, session }));
         }
         if self.get("role_arn").is_some() {
             return self.exported("a role");
@@ -90,13 +90,13 @@ impl Profile {
         }
         if let Some(command) = self.get("credential_process") {
             let shown = format!("credential_process of the AWS profile {:?}", self.name);
-            return Ok(Some(Source::Program(Program::shell(command, shown))));
+            return Ok(Some(CredentialSource::Program(Program::shell(command, shown))));
         }
         Ok(keys(&self.config))
     }
 
     /// The credentials from the `aws` program.
-    fn exported(&self, what: &str) -> Result<Option<Source>> {
+    fn exported(&self, what: &str) -> Result<Option<CredentialSource>> {
         let Some(aws) = &self.aws else {
             let cause = format!(
                 "the AWS profile {:?} takes its credentials from {what}, which needs the aws program",
@@ -110,7 +110,7 @@ impl Profile {
         };
         let arguments = ["configure", "export-credentials", "--profile", &self.name, "--format", "process"];
         let shown = format!("aws configure export-credentials --profile {}", self.name);
-        Ok(Some(Source::Program(Program::new(aws, &arguments, shown))))
+        Ok(Some(CredentialSource::Program(Program::new(aws, &arguments, shown))))
     }
 
     fn get(&self, key: &str) -> Option<&str> {
@@ -119,8 +119,8 @@ impl Profile {
 }
 
 /// An access key, from one file: halves from two files would not match.
-fn keys(section: &Section) -> Option<Source> {
-    Some(Source::Static {
+fn keys(section: &Section) -> Option<CredentialSource> {
+    Some(CredentialSource::Static {
         id: section.get("aws_access_key_id")?.clone(),
         secret: section.get("aws_secret_access_key")?.clone(),
         token: section.get("aws_session_token").cloned(),

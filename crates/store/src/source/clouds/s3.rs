@@ -22,7 +22,7 @@ use super::client::Client;
 use super::environment::Environment;
 use super::options::{Options, flag, malformed, truth};
 use super::process::Process;
-use super::profile::{Profile, Source};
+use super::profile::{CredentialSource, Profile};
 use super::region::Regional;
 use crate::source::wire::Wire;
 
@@ -174,17 +174,17 @@ impl Setup {
             }
         }
         match profile.map(Profile::source).transpose()?.flatten() {
-            Some(Source::Static { id, secret, token }) => {
+            Some(CredentialSource::Static { id, secret, token }) => {
                 self.offer(Key::AccessKeyId, Some(id.expose()));
                 self.offer(Key::SecretAccessKey, Some(secret.expose()));
                 self.offer(Key::Token, token.as_ref().map(|token| token.expose()));
             }
-            Some(Source::WebIdentity { token_file, role, session }) => {
+            Some(CredentialSource::WebIdentity { token_file, role, session }) => {
                 self.offer(Key::WebIdentityTokenFile, Some(&token_file));
                 self.offer(Key::RoleArn, Some(&role));
                 self.offer(Key::RoleSessionName, session.as_deref());
             }
-            Some(Source::Program(program)) => self.process = Some(Process::start(program)?),
+            Some(CredentialSource::Program(program)) => self.process = Some(Process::start(program)?),
             None if named => {
                 return Err(Error::invalid("the AWS profile of the storage options has no credentials"));
             }

@@ -19,7 +19,7 @@ pub(in crate::source) struct KeptFooters {
 }
 
 /// A kept footer.
-pub(super) struct Kept {
+pub(super) struct KeptFooter {
     pub(super) bytes: Bytes,
     /// Whether it is in an index, so that the cache need not have it.
     is_indexed: bool,
@@ -65,12 +65,12 @@ impl KeptFooters {
     }
 
     /// The footer of a file.
-    pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<Kept> {
+    pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<KeptFooter> {
         if let Some(bytes) = self.indexes.iter().find_map(|index| index.get(whole, pin)) {
-            return Some(Kept { bytes, is_indexed: true });
+            return Some(KeptFooter { bytes, is_indexed: true });
         }
         let bytes = self.cache.as_ref()?.get(metadata_cache::key(whole, pin))?;
-        Some(Kept { bytes, is_indexed: false })
+        Some(KeptFooter { bytes, is_indexed: false })
     }
 
     /// Warns about indexes in which damaged entries have been met so far.
@@ -91,9 +91,9 @@ impl KeptFooters {
     }
 }
 
-impl Kept {
+impl KeptFooter {
     /// Whether the cache is to have a footer that was found in this way, or that was read from its file.
-    pub(super) fn is_for_cache(kept: Option<&Kept>) -> bool {
+    pub(super) fn is_for_cache(kept: Option<&KeptFooter>) -> bool {
         kept.is_none_or(|kept| !kept.is_indexed)
     }
 }

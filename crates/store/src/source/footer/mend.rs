@@ -27,7 +27,7 @@ const UNKNOWN_ORDER: [u8; 3] = [0xf << 4 | STRUCT, 0, 0];
 
 /// The footer without what cannot be used; `None` if all of it can. It was [checked](super::structure).
 pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut found = Found::default();
+    let mut found = FoundChanges::default();
     let mut input = Compact::new(bytes);
     let at = |input: &Compact<'_>| bytes.len() - input.remaining();
     input.structure(|input, id, kind| {
@@ -72,7 +72,7 @@ pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// The changes to a footer.
 #[derive(Default)]
-struct Found {
+struct FoundChanges {
     /// Ranges of bytes and their replacements, in order.
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// For each leaf column, whether its annotation was dropped.
@@ -81,7 +81,7 @@ struct Found {
     orders: Vec<Range<usize>>,
 }
 
-impl Found {
+impl FoundChanges {
     fn element(&mut self, place: Range<usize>, element: Element<'_>) {
         let mended = element.mended();
         if element.is_leaf() {

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt, stream};
 use super::assemble::Opened;
 use super::claims;
 use super::fetch::{IF_DAMAGED, fetch};
-use super::kept::{Kept, KeptFooters};
+use super::kept::{KeptFooter, KeptFooters};
 use super::limits::FOOTERS_AT_ONCE;
 use super::parse::{Parsed, on_runtime, parse};
 use crate::catalog::{Footer, KnownColumns};
@@ -70,7 +70,7 @@ pub(in crate::source) async fn read_all(
     let reads = asked_for.map(|(at, (mut file, is_late))| {
         let key = metadata_cache::key(&file.whole, &file.pin);
         let found = kept.get(&file.whole, &file.pin);
-        let is_for_cache = Kept::is_for_cache(found.as_ref());
+        let is_for_cache = KeptFooter::is_for_cache(found.as_ref());
         let is_wanted = is_packed || is_for_cache;
         let (known, tail) = (known.clone(), file.tail.take());
         async move {

@@ -63,7 +63,7 @@ fn table_of(path: &Path) -> Result<Option<FoundTable>> {
 
 /// The Parquet files below a folder.
 fn folder(root: &Path) -> Result<Snapshot> {
-    let Found { files, .. } = files_below(root, None)?;
+    let FoundFiles { files, .. } = files_below(root, None)?;
     let chosen = chosen(&files, |seen| seen.name());
     if chosen.is_empty() {
         let names: BTreeSet<&str> = files.iter().map(|seen| seen.name()).collect();
@@ -79,13 +79,13 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
         return Err(Error::new(ErrorKind::NotFound, "the glob starts at a folder that does not exist")
             .at(place(base)));
     }
-    let Found { files, passed } = files_below(base, Some(glob))?;
+    let FoundFiles { files, passed } = files_below(base, Some(glob))?;
     let chosen = files.iter().filter(|seen| match glob.reach(&seen.relative) {
         Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
         Reach::Folder(_) => has_suffix(seen.name()),
         Reach::No => false,
     });
-    let chosen: Vec<&Seen> = chosen.collect();
+    let chosen: Vec<&SeenPath> = chosen.collect();
     if chosen.is_empty() {
         let names = files.iter().map(|seen| &*seen.relative).chain(passed.iter().map(String::as_str));
         let names: BTreeSet<&str> = names.collect();
@@ -100,7 +100,7 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
 }
 
 /// The files that were chosen below a folder.
-fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapshot> {
+fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&SeenPath]) -> Result<Snapshot> {
     let mut files: Vec<DataFile> =
         chosen.iter().map(|seen| file(base.join(&*seen.relative), 0)).collect::<Result<_>>()?;
     note_keys(&mut files, glob, chosen.iter().map(|seen| &*seen.relative));
@@ -126,11 +126,11 @@ fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
 }
 
 /// A file below a folder; it has only its path from there, since there may be many.
-struct Seen {
+struct SeenPath {
     relative: Box<str>,
 }
 
-impl Seen {
+impl SeenPath {
     fn name(&self) -> &str {
         self.relative.rsplit_once('/').map_or(&*self.relative, |(_, name)| name)
     }
@@ -138,8 +138,8 @@ impl Seen {
 
 /// The files that a search finds.
 #[derive(Default)]
-struct Found {
-    files: Vec<Seen>,
+struct FoundFiles {
+    files: Vec<SeenPath>,
     /// The names that the glob cannot match, as paths below the root; folders, which were not entered, end in
     /// `/`.
     passed: Vec<String>,
@@ -149,8 +149,8 @@ struct Found {
 /// `glob` reaches into. A link that leads back up is not followed.
 ///
 /// The folder of a table is refused, unless it is beside what a glob matches.
-fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
-    let mut found = Found::default();
+fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
+    let mut found = FoundFiles::default();
     let mut entered = HashSet::new();
     let mut folders = vec![(root.to_path_buf(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
@@ -179,7 +179,7 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
             let is_link = kind.is_symlink();
             let is_dir = if is_link { look(&path)?.is_dir() } else { kind.is_dir() };
             if !is_dir {
-                found.files.push(Seen { relative: relative.into() });
+                found.files.push(SeenPath { relative: relative.into() });
                 continue;
             }
             if is_link {

@@ -78,13 +78,13 @@ struct Here<'a> {
 }
 
 /// A file below the folder that was listed.
-struct Seen<'a> {
+struct SeenObject<'a> {
     /// Its path below the folder, with `/`.
     relative: &'a str,
     meta: &'a ObjectMeta,
 }
 
-impl Seen<'_> {
+impl SeenObject<'_> {
     fn name(&self) -> &str {
         self.relative.rsplit('/').next().unwrap_or_default()
     }
@@ -186,9 +186,9 @@ impl Here<'_> {
             return Err(tables::refusal(format, Place::file(shown)));
         }
         let seen = self.visible(all).await?;
-        let chosen = chosen(&seen, Seen::name);
+        let chosen = chosen(&seen, SeenObject::name);
         if chosen.is_empty() {
-            let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
+            let names: BTreeSet<&str> = seen.iter().map(SeenObject::name).collect();
             return Err(nothing(place, "the folder holds no Parquet file", names));
         }
         self.snapshot(&prefix, None, &chosen, &listed)
@@ -214,7 +214,7 @@ impl Here<'_> {
             Reach::Folder(_) => has_suffix(seen.name()),
             Reach::No => false,
         });
-        let chosen: Vec<&Seen> = chosen.collect();
+        let chosen: Vec<&SeenObject> = chosen.collect();
         if chosen.is_empty() {
             let names = seen.iter().map(|seen| seen.relative).chain(passed.iter().map(String::as_str));
             let names: BTreeSet<&str> = names.collect();
@@ -278,20 +278,20 @@ impl Here<'_> {
     /// Spark, Hadoop and consoles mark a folder with an empty object. If that is called `train.parquet/`, the
     /// list has it as `train.parquet`, since paths have no slash at their end: it marks a folder if there is
     /// anything below it, or if there is no object of that name.
-    async fn visible<'s>(&self, seen: Vec<Seen<'s>>) -> Result<Vec<Seen<'s>>> {
+    async fn visible<'s>(&self, seen: Vec<SeenObject<'s>>) -> Result<Vec<SeenObject<'s>>> {
         let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
         let is_above = |folder: &str| {
             let below = format!("{folder}/");
             let next = paths.partition_point(|path| *path < below.as_str());
             paths.get(next).is_some_and(|path| path.starts_with(&below))
         };
-        let is_file = async |seen: &Seen<'_>| match seen.meta.size > 0 {
+        let is_file = async |seen: &SeenObject<'_>| match seen.meta.size > 0 {
             true => Ok(true),
             false if !has_suffix(seen.name()) || is_above(seen.relative) => Ok(false),
             false => self.remote.is_folder_mark(&seen.meta.location).await.map(|is_mark| !is_mark),
         };
         let mut visible = Vec::with_capacity(seen.len());
-        let is_shown = |seen: &Seen| !seen.relative.split('/').any(is_hidden);
+        let is_shown = |seen: &SeenObject| !seen.relative.split('/').any(is_hidden);
         for seen in seen.into_iter().filter(is_shown) {
             if is_file(&seen).await? {
                 visible.push(seen);
@@ -305,7 +305,7 @@ impl Here<'_> {
         &self,
         prefix: &Path,
         glob: Option<&Glob>,
-        chosen: &[&Seen<'_>],
+        chosen: &[&SeenObject<'_>],
         listed: &[ObjectMeta],
     ) -> Result<Location> {
         let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
@@ -382,11 +382,11 @@ fn table_of(key: &str) -> Option<FoundTable> {
 }
 
 /// The files of a listing below its prefix.
-fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<Seen<'a>> {
+fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<SeenObject<'a>> {
     let seen = listed.iter().filter_map(|meta| {
         let relative = meta.location.as_ref().strip_prefix(prefix.as_ref())?.trim_start_matches('/');
         // The prefix itself, and markers of folders, are not files in it.
-        (!relative.is_empty()).then_some(Seen { relative, meta })
+        (!relative.is_empty()).then_some(SeenObject { relative, meta })
     });
     seen.collect()
 }

@@ -34,7 +34,7 @@ const WORDS: [(&str, Split); 11] = [
 ];
 
 /// The files of a split that were found.
-struct Found<'a> {
+struct SplitFiles<'a> {
     files: usize,
     /// The word that shows the split of the first file.
     word: &'a str,
@@ -45,11 +45,11 @@ struct Found<'a> {
 /// A warning if the files at these paths below `root` belong to several splits. Files that name none do not
 /// matter while they are fewer.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let (mut all, mut found) = (0, BTreeMap::<Split, Found>::new());
+    let (mut all, mut found) = (0, BTreeMap::<Split, SplitFiles>::new());
     for path in paths {
         all += 1;
         if let Some((split, range)) = split_of(path) {
-            let first = || Found { files: 0, word: &path[range.clone()], like: like(path, range.end) };
+            let first = || SplitFiles { files: 0, word: &path[range.clone()], like: like(path, range.end) };
             found.entry(split).or_insert_with(first).files += 1;
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
         return None;
     }
     let splits: Vec<String> =
-        found.values().map(|Found { word, files, .. }| format!("{word} ({files})")).collect();
+        found.values().map(|SplitFiles { word, files, .. }| format!("{word} ({files})")).collect();
     let first = found.values().next().map(|found| format!("{root}/{}", found.like)).unwrap_or_default();
     Some(format!(
         "{root} has files of several splits: {}. All of them are read as one data set; to read one split, name its files, such \

@@ -26,7 +26,7 @@ const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(in crate::source) struct Remote {
     client: Arc<RwLock<Client>>,
-    pub(super) origin: Origin,
+    pub(super) origin: ClientOrigin,
     /// The URL of the store's root, without secrets.
     root: Arc<str>,
     pub(super) pace: Arc<Pace>,
@@ -43,7 +43,7 @@ impl Remote {
     ) -> Result<Self> {
         let wire = Wire::new();
         let store = clouds::connect(address, options, &wire)?;
-        let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
+        let origin = ClientOrigin::Address(Arc::new((address.clone(), options.clone(), wire)));
         let limits = Limits {
             retry: options.retry_timeout()?.unwrap_or(DEFAULT_RETRY_TIMEOUT),
             stall: options.stall_timeout()?.unwrap_or(DEFAULT_STALL_TIMEOUT),
@@ -55,8 +55,8 @@ impl Remote {
     /// The same store over new connections.
     pub(in crate::source) fn connect_again(&self) -> Result<Self> {
         match &self.origin {
-            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
-            Origin::User => Err(Error::new(
+            ClientOrigin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
+            ClientOrigin::User => Err(Error::new(
                 ErrorKind::Closed,
                 "this store was given to the data set before the process forked, and its connections are the parent's",
             )
@@ -67,12 +67,12 @@ impl Remote {
     /// A store that the user provided.
     pub(in crate::source) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
-        Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
+        Remote::new(Client::whole(store), ClientOrigin::User, "", limits, pace::MAX_SLOTS, traffic)
     }
 
     fn new(
         store: Client,
-        origin: Origin,
+        origin: ClientOrigin,
         root: &str,
         limits: Limits,
         most: usize,
@@ -103,7 +103,7 @@ impl Remote {
     /// Looks up credentials again, after those of a client were refused; returns whether there may be others
     /// now.
     fn renew(&self, refused: &Client) -> bool {
-        let Origin::Address(origin) = &self.origin else { return false };
+        let ClientOrigin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
         let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
         if !client.is_same(refused) {
@@ -184,16 +184,16 @@ impl fmt::Debug for Remote {
 
 /// The origin of the client.
 #[derive(Clone)]
-pub(super) enum Origin {
+pub(super) enum ClientOrigin {
     /// The client was built here, and is rebuilt if the credentials are refused.
     Address(Arc<(Address, Options, Wire)>),
     /// The user provided the client.
     User,
 }
 
-impl Origin {
+impl ClientOrigin {
     pub(super) fn takes_if_match(&self) -> bool {
-        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
+        matches!(self, ClientOrigin::Address(origin) if origin.0.takes_if_match())
     }
 }
 

@@ -73,7 +73,7 @@ impl Remote {
         ranges.iter().map(slice).collect()
     }
 
-    async fn read_run(&self, pin: &Pin, run: &ranges::Run) -> Result<Bytes> {
+    async fn read_run(&self, pin: &Pin, run: &ranges::ByteRun) -> Result<Bytes> {
         let length = run.range.end - run.range.start;
         let room = usize::try_from(length)
             .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;

@@ -130,11 +130,11 @@ impl Round {
 }
 
 /// Permission for one request.
-pub(super) struct Slot<'a> {
+pub(super) struct RequestPermit<'a> {
     pace: &'a Pace,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         let mut state = self.pace.state();
         match state.surplus {
@@ -180,7 +180,7 @@ impl Pace {
     }
 
     /// Waits for permission to send a request; first come, first served.
-    pub(super) async fn slot(&self) -> Slot<'_> {
+    pub(super) async fn slot(&self) -> RequestPermit<'_> {
         if self.slots.available_permits() == 0 {
             self.state().round.contended = true;
         }
@@ -188,7 +188,7 @@ impl Pace {
         if let Ok(permit) = self.slots.acquire().await {
             permit.forget();
         }
-        Slot { pace: self }
+        RequestPermit { pace: self }
     }
 
     /// Reports that a request's first byte came `after` it was sent.

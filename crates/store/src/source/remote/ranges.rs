@@ -15,14 +15,14 @@ const PIECE_BYTES: u64 = 8 << 20;
 
 /// A contiguous run of a file that is read whole.
 #[derive(Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct ByteRun {
     pub(super) range: Range<u64>,
     /// Its pieces, each one request, in order and without gaps.
     pub(super) pieces: Vec<Range<u64>>,
 }
 
 /// Joins ranges that are close together into runs, ordered by offset, and cuts long runs into pieces.
-pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
+pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<ByteRun> {
     let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|range| range.start < range.end).collect();
     sorted.sort_unstable_by_key(|range| (range.start, range.end));
     let wanted: u64 = sorted.iter().map(|range| range.end - range.start).sum();
@@ -39,7 +39,7 @@ pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
         }
         joined.push(range.clone());
     }
-    joined.into_iter().map(|range| Run { pieces: pieces(&range), range }).collect()
+    joined.into_iter().map(|range| ByteRun { pieces: pieces(&range), range }).collect()
 }
 
 /// Cuts a range into equal pieces of about [`PIECE_BYTES`].

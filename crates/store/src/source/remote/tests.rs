@@ -8,10 +8,10 @@ use chrono::{DateTime, TimeDelta};
 
 use super::*;
 use crate::source::clouds::{Address, Options};
-use crate::source::wire::fake::{Answer, Asked, Fake};
+use crate::source::wire::fake::{Answer, Fake, ReceivedRequest};
 
 /// A bucket whose requests `answer` answers.
-async fn bucket(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
+async fn bucket(answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let server = Fake::serve(answer).await;
     let endpoint = server.url();
     let options = [
@@ -51,7 +51,7 @@ async fn a_bucket_in_another_region_is_named_with_its_region() {
 
 #[tokio::test]
 async fn why_a_head_is_refused_is_asked_with_a_get() {
-    let answer = |asked: &Asked| match asked.method.as_str() {
+    let answer = |asked: &ReceivedRequest| match asked.method.as_str() {
         "HEAD" => (403, Vec::new(), Vec::new()),
         _ => (403, Vec::new(), error("SignatureDoesNotMatch", "<Key>hunter2</Key>")),
     };
@@ -75,7 +75,7 @@ async fn a_server_that_knows_no_head_is_asked_with_a_get() {
             ("Content-Range", "bytes 0-0/77".to_owned()),
         ]
     };
-    let answer = move |asked: &Asked| match asked.method.as_str() {
+    let answer = move |asked: &ReceivedRequest| match asked.method.as_str() {
         "HEAD" => (501, Vec::new(), Vec::new()),
         _ => (206, found(), b"x".to_vec()),
     };
@@ -103,7 +103,7 @@ fn page(keys: &[&str], token: Option<&str>) -> Answer {
 #[tokio::test]
 async fn a_list_whose_keys_are_not_sorted_resumes_where_it_broke_off() {
     let failed = AtomicUsize::new(0);
-    let answer = move |asked: &Asked| {
+    let answer = move |asked: &ReceivedRequest| {
         assert!(!asked.path.contains("start-after"), "{}", asked.path);
         match asked.path.contains("continuation-token=t2") {
             true if failed.fetch_add(1, Ordering::Relaxed) == 0 => (500, Vec::new(), Vec::new()),
@@ -122,8 +122,9 @@ async fn a_list_whose_keys_are_not_sorted_resumes_where_it_broke_off() {
 #[tokio::test]
 async fn a_list_that_goes_on_for_ever_is_an_error() {
     let count = AtomicUsize::new(0);
-    let answer =
-        move |_: &Asked| page(&["x/a"], Some(&format!("t{}", count.fetch_add(1, Ordering::Relaxed))));
+    let answer = move |_: &ReceivedRequest| {
+        page(&["x/a"], Some(&format!("t{}", count.fetch_add(1, Ordering::Relaxed))))
+    };
     let (_, remote) = bucket(answer).await;
     let error = remote.list(&Path::from("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
@@ -138,7 +139,7 @@ async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so(
             [("ETag", "\"e\"".to_owned()), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT".to_owned())];
         known.into_iter().chain(more).collect::<Vec<_>>()
     };
-    let server = Fake::serve(move |asked: &Asked| match asked.path.rsplit('/').next() {
+    let server = Fake::serve(move |asked: &ReceivedRequest| match asked.path.rsplit('/').next() {
         Some("marked.parquet") => (200, found(Some("True")), Vec::new()),
         Some("file.parquet") => (200, found(None), Vec::new()),
         _ => (404, Vec::new(), Vec::new()),
@@ -159,9 +160,9 @@ async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so(
 }
 
 /// A hub with one data set; `answer` answers requests for its tree, given the number of earlier ones.
-async fn hub(answer: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
+async fn hub(answer: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let trees = AtomicUsize::new(0);
-    let server = Fake::serve(move |asked: &Asked| match asked.path.contains("/tree/") {
+    let server = Fake::serve(move |asked: &ReceivedRequest| match asked.path.contains("/tree/") {
         true => answer(asked, trees.fetch_add(1, Ordering::Relaxed)),
         false => (200, Vec::new(), br#"{"sha":"0123abcd"}"#.to_vec()),
     });

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_delta::{
-    Column, ColumnStatistics, Commit, Found, LOG_FOLDER, LogEntry, Nulls, Replay, SIDECAR_FOLDER, Segment,
-    StoredName, Table, VectorPlace, commit_time, commits,
+    ColumnStatistics, Commit, Found, LOG_FOLDER, LogEntry, Nulls, Replay, SIDECAR_FOLDER, Segment,
+    StoredName, Table, TableColumn, VectorPlace, commit_time, commits,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -300,7 +300,7 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
 }
 
 /// The statistics of the columns, by their names in the table.
-fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
+fn statistics(columns: &[TableColumn], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
     let nulls = |nulls: &Nulls| match nulls {
         Nulls::Unknown => ListedNulls::Unknown,
         Nulls::None => ListedNulls::None,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_iceberg::{
-    Column, ColumnStatistics, File, Manifest, Nulls, Scan, Snapshot as Written, Table, Wanted, manifests,
+    ColumnStatistics, Manifest, Nulls, Scan, Snapshot as Written, Table, TableColumn, TableFile, Wanted,
+    manifests,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -19,7 +20,7 @@ use crate::snapshot::{
     AsOf, Constant, DataFile, FileStatistics, ListedColumn, ListedNulls, Snapshot, TableStatistics,
     TableVersion,
 };
-use opened::Opened;
+use opened::OpenedTable;
 
 /// The number of manifests that are read at the same time.
 const AT_ONCE: usize = 32;
@@ -37,7 +38,7 @@ impl TableFormat for Iceberg {
 
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>> {
         async move {
-            let opened = Opened::open(table).await.map_err(|error| error.at(table.place()))?;
+            let opened = OpenedTable::open(table).await.map_err(|error| error.at(table.place()))?;
             snapshot(&opened).await.map_err(|error| error.at(table.place()))
         }
         .boxed()
@@ -49,7 +50,7 @@ impl TableFormat for Iceberg {
 }
 
 /// Reads the snapshot that the user wants.
-async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
+async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
     let as_of = opened.table.as_of();
     let chosen = opened.metadata.choose(match &as_of {
         AsOf::Newest => Wanted::Newest,
@@ -104,7 +105,7 @@ async fn snapshot(opened: &Opened<'_>) -> Result<Snapshot> {
 }
 
 /// Folds the manifests of a snapshot to its live files.
-async fn scan(opened: &Opened<'_>, snapshot: Option<&Written>, schema: i64) -> Result<Table> {
+async fn scan(opened: &OpenedTable<'_>, snapshot: Option<&Written>, schema: i64) -> Result<Table> {
     let mut scan = Scan::new(&opened.metadata, schema)?;
     let listed = match snapshot {
         None => Vec::new(),
@@ -133,16 +134,16 @@ async fn scan(opened: &Opened<'_>, snapshot: Option<&Written>, schema: i64) -> R
 }
 
 /// The number of rows of each row group; the manifest says it only for a file with one row group.
-fn row_counts(file: &File) -> Option<Arc<[u64]>> {
+fn row_counts(file: &TableFile) -> Option<Arc<[u64]>> {
     (file.row_groups == Some(1)).then(|| [file.rows].into())
 }
 
-fn default(column: &Column) -> Option<Constant> {
+fn default(column: &TableColumn) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
 }
 
 /// The statistics of the columns, by their names in the table.
-fn statistics(columns: &[Column], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
+fn statistics(columns: &[TableColumn], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
     let nulls = |nulls: &Nulls| match nulls {
         Nulls::Unknown => ListedNulls::Unknown,
         Nulls::None => ListedNulls::None,

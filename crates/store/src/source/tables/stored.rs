@@ -26,7 +26,7 @@ use crate::source::footer::whole;
 const AT_ONCE: usize = 8_192;
 
 /// A column to read.
-pub(super) struct Wanted {
+pub(super) struct WantedColumn {
     /// The name of the column in the table.
     pub(super) name: String,
     pub(super) data_type: DataType,
@@ -34,7 +34,7 @@ pub(super) struct Wanted {
 
 /// The columns of some rows of a file, in the order of the wanted columns; `None` for a column that the file
 /// lacks.
-pub(super) struct Rows {
+pub(super) struct StoredRows {
     pub(super) count: usize,
     pub(super) columns: Vec<Option<ArrayRef>>,
 }
@@ -48,8 +48,8 @@ pub(super) async fn each(
     table: &TableFolder<'_>,
     file: &DataFile,
     names: &Arc<ColumnNames>,
-    wanted: &[Wanted],
-    mut take: impl FnMut(Rows) -> Result<()>,
+    wanted: &[WantedColumn],
+    mut take: impl FnMut(StoredRows) -> Result<()>,
 ) -> Result<()> {
     let (metadata, columns) = whole(table.store, file, names).await?;
     let places: Vec<_> = wanted.iter().map(|wanted| columns.schema.index_of(&wanted.name).ok()).collect();
@@ -67,7 +67,7 @@ pub(super) async fn each(
         let about = metadata.row_group(group);
         let rows = usize::try_from(about.num_rows()).unwrap_or(0);
         if leaves.is_empty() {
-            take(Rows { count: rows, columns: places.iter().map(|_| None).collect() })?;
+            take(StoredRows { count: rows, columns: places.iter().map(|_| None).collect() })?;
             continue;
         }
         let ranges = leaves.iter().map(|&leaf| {
@@ -81,7 +81,7 @@ pub(super) async fn each(
             let reader = reader(parts, &metadata, columns.schema.clone(), &leaves, group)?;
             for batch in reader {
                 let batch = batch.map_err(|error| malformed(&error.to_string()))?;
-                let of = |(wanted, place): (&Wanted, &Option<usize>)| {
+                let of = |(wanted, place): (&WantedColumn, &Option<usize>)| {
                     let Some(root) = place else { return Ok(None) };
                     let at = roots.binary_search(root).unwrap_or_default();
                     let array = converted(batch.column(at), &wanted.data_type)
@@ -89,7 +89,7 @@ pub(super) async fn each(
                     Ok(Some(array))
                 };
                 let columns = wanted.iter().zip(&places).map(of).collect::<Result<_>>()?;
-                take(Rows { count: batch.num_rows(), columns })?;
+                take(StoredRows { count: batch.num_rows(), columns })?;
             }
             Ok(())
         });
@@ -122,7 +122,7 @@ fn malformed(why: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the file cannot be read: {why}"))
 }
 
-fn unlike(trouble: &Trouble, wanted: &Wanted) -> Error {
+fn unlike(trouble: &Trouble, wanted: &WantedColumn) -> Error {
     let why = match trouble {
         Trouble::Value(misfit) => misfit.cause.clone(),
         Trouble::Types(error) => error.to_string(),

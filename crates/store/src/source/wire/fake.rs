@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A request as it was received.
 #[derive(Clone, Debug)]
-pub(in crate::source) struct Asked {
+pub(in crate::source) struct ReceivedRequest {
     pub(in crate::source) method: String,
     /// The path with its query.
     pub(in crate::source) path: String,
@@ -17,7 +17,7 @@ pub(in crate::source) struct Asked {
     pub(in crate::source) body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(in crate::source) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
@@ -28,12 +28,14 @@ pub(in crate::source) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 pub(in crate::source) struct Fake {
     pub(in crate::source) port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Fake {
     /// Serves until the test's runtime ends.
-    pub(in crate::source) async fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(in crate::source) async fn serve(
+        answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -51,7 +53,7 @@ impl Fake {
     }
 
     /// The requests so far.
-    pub(in crate::source) fn asked(&self) -> Vec<Asked> {
+    pub(in crate::source) fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -60,10 +62,10 @@ impl Fake {
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// One request, one answer.
-async fn converse<F: Fn(&Asked) -> Answer>(
+async fn converse<F: Fn(&ReceivedRequest) -> Answer>(
     mut stream: TcpStream,
     answer: Arc<F>,
-    log: Arc<Mutex<Vec<Asked>>>,
+    log: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) {
     let mut bytes = Vec::new();
     let head = loop {
@@ -89,7 +91,7 @@ async fn converse<F: Fn(&Asked) -> Answer>(
         stream.read_buf(&mut bytes).await.unwrap();
     }
     let body = String::from_utf8(bytes[head + 4..].to_vec()).unwrap();
-    let asked = Asked { method, path, headers, body };
+    let asked = ReceivedRequest { method, path, headers, body };
     let (status, headers, body) = answer(&asked);
     let is_head = asked.method == "HEAD";
     log.lock().unwrap().push(asked);
@@ -109,7 +111,7 @@ async fn converse<F: Fn(&Asked) -> Answer>(
 }
 
 /// The answer to a ranged `GET` of these bytes.
-pub(in crate::source) fn ranged(asked: &Asked, bytes: &[u8]) -> Answer {
+pub(in crate::source) fn ranged(asked: &ReceivedRequest, bytes: &[u8]) -> Answer {
     let Some(range) = asked.header("range").and_then(|range| range.strip_prefix("bytes=")) else {
         return (200, Vec::new(), bytes.to_vec());
     };

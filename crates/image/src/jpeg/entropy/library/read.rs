@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::super::block::Block;
-use super::super::rows::{Functions, Rows};
-use super::{Decode, Raw, RawScan, ReadState, Scan, call};
+use super::super::rows::{Functions, RegionRows};
+use super::{DecodableScan, Decode, Raw, RawScan, ReadState, call};
 use crate::jpeg::ffi::Region;
 
 #[repr(C)]
@@ -25,7 +25,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-impl Scan<'_> {
+impl DecodableScan<'_> {
     /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU,
     /// from the first to the last that is needed: with its blocks, whose coefficients it must all set, or
     /// with none if only later MCUs are needed. Returns whether the library reported no warning.
@@ -57,7 +57,7 @@ impl Scan<'_> {
         }
         let region = Region { x, y, width, height };
         let mut samples = std::mem::take(&mut self.library.samples);
-        let rows = functions.and_then(|functions| Rows::new(&self, region, functions));
+        let rows = functions.and_then(|functions| RegionRows::new(&self, region, functions));
         let made = rows.map(|rows| rows.read(&mut samples, &mut decode, out).is_some());
         self.library.samples = samples;
         if let Some(made) = made {

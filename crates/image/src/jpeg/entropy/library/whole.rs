@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::super::block::Block;
 use super::super::request::Request;
-use super::{Decode, Library, Raw, ReadState, Scan, call};
+use super::{DecodableScan, Decode, Library, Raw, ReadState, call};
 
 /// The struct `forebay_bytes` of `write.c`.
 #[repr(C)]
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-impl Scan<'_> {
+impl DecodableScan<'_> {
     /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is
     /// called for every MCU, with zeros. `exif` becomes its segment APP1, unless it is empty; each component
     /// gets a scan of its own if they are to be `apart`. `None` if the library refuses a value.

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{Escapes, Packed};
+use super::expand::{Escapes, PackedBlock};
 use super::read::{ReadMcu, Reader};
 
 /// The index of a byte that becomes zero.
@@ -69,11 +69,11 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
 /// The ways to expand a block and to count its bytes and words, for tests.
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
-    fn expanded(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+    fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_256(packed, block) }
     }
-    fn counted(packed: &Packed<'_>) -> (usize, usize) {
+    fn counted(packed: &PackedBlock<'_>) -> (usize, usize) {
         // SAFETY: as above.
         unsafe { count_256(packed) }
     }
@@ -89,7 +89,7 @@ fn is_here() -> bool {
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+fn expand_256(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     // Most blocks have only low frequencies.
     match packed.bitmap << 1 {
         0..0x1_0000_0000 => expand_halves::<1>(packed, block),
@@ -100,7 +100,7 @@ fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
 /// Expands the first half of the coefficients in zigzag order, or both.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn expand_halves<const HALVES: usize>(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
     let mut natural = [_mm256_setzero_si256(); 4];
     let present = packed.bitmap << 1;
@@ -181,7 +181,7 @@ fn spread(bits: u32) -> __m256i {
 /// The number of bytes and words of a block that is passed over.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn count_256(packed: &Packed<'_>) -> (usize, usize) {
+fn count_256(packed: &PackedBlock<'_>) -> (usize, usize) {
     let count = packed.count();
     // SAFETY: 32 bytes are loaded from as many, and from both halves of 64.
     let (nibbles, bytes) = unsafe {

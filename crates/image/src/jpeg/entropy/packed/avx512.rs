@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{Escapes, Packed};
+use super::expand::{Escapes, PackedBlock};
 use super::read::{ReadMcu, Reader};
 
 /// The zigzag index of each coefficient in natural order.
@@ -34,11 +34,11 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
 /// The ways to expand a block and to count its bytes and words, for tests.
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
-    fn expanded(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+    fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_512(packed, block) }
     }
-    fn counted(packed: &Packed<'_>) -> (usize, usize) {
+    fn counted(packed: &PackedBlock<'_>) -> (usize, usize) {
         // SAFETY: as above.
         unsafe { count_512(packed) }
     }
@@ -57,7 +57,7 @@ fn is_here() -> bool {
 }
 
 /// The values of a block in the order of its bitmap, and which of them are bytes and words.
-struct Values {
+struct BlockValues {
     all: __m512i,
     bytes: u64,
     words: u64,
@@ -65,7 +65,7 @@ struct Values {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-fn values(packed: &Packed<'_>) -> Values {
+fn values(packed: &PackedBlock<'_>) -> BlockValues {
     // SAFETY: 32 and 64 bytes are loaded from arrays of as many.
     let (nibbles, bytes) = unsafe {
         (_mm256_loadu_si256(packed.nibbles.as_ptr().cast()), _mm512_loadu_si512(packed.bytes.as_ptr().cast()))
@@ -79,21 +79,21 @@ fn values(packed: &Packed<'_>) -> Values {
     let values = _mm512_sub_epi8(_mm512_xor_si512(spread, sign), sign);
     let escaped = _mm512_testn_epi8_mask(values, values) & present;
     let all = _mm512_mask_expand_epi8(values, escaped, bytes);
-    Values { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
+    BlockValues { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
 }
 
 /// The number of bytes and words of a block that is passed over.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-fn count_512(packed: &Packed<'_>) -> (usize, usize) {
-    let Values { bytes, words, .. } = values(packed);
+fn count_512(packed: &PackedBlock<'_>) -> (usize, usize) {
+    let BlockValues { bytes, words, .. } = values(packed);
     (bytes.count_ones() as usize, words.count_ones() as usize)
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
-    let Values { all, bytes, words } = values(packed);
+fn expand_512(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
+    let BlockValues { all, bytes, words } = values(packed);
     // SAFETY: 64 bytes are loaded from as many.
     let zigzag = unsafe { _mm512_loadu_si512(ZIGZAG.as_ptr().cast()) };
     let in_zigzag = _mm512_maskz_expand_epi8(packed.bitmap << 1, all);

@@ -5,7 +5,7 @@ use super::super::sequential::NATURAL;
 
 /// A packed block.
 #[derive(Clone, Copy)]
-pub(super) struct Packed<'a> {
+pub(super) struct PackedBlock<'a> {
     /// The mask of AC coefficients that are not zero, from the first one in zigzag order.
     pub(super) bitmap: u64,
     /// The nibbles of these; below, the bytes, and everything after them.
@@ -13,7 +13,7 @@ pub(super) struct Packed<'a> {
     pub(super) bytes: &'a [u8; 64],
 }
 
-impl Packed<'_> {
+impl PackedBlock<'_> {
     /// The number of coefficients that are not zero.
     pub(super) fn count(&self) -> u32 {
         self.bitmap.count_ones()
@@ -29,14 +29,14 @@ pub(super) struct Escapes {
 
 /// Sets a block to its AC coefficients. Coefficients with words become zeros, and DC is unspecified.
 #[cfg(test)]
-pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
+pub(super) type Expand = fn(&PackedBlock<'_>, &mut Block) -> Escapes;
 
 /// Counts the bytes and the words of a block.
 #[cfg(test)]
-pub(super) type Count = fn(&Packed<'_>) -> (usize, usize);
+pub(super) type Count = fn(&PackedBlock<'_>) -> (usize, usize);
 
 /// Expands without instructions that some machines lack.
-pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+pub(super) fn plain(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
     *block = [0; 64];
     for (place, at) in places(packed.bitmap).zip(0..) {
@@ -62,7 +62,7 @@ pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
 }
 
 /// The number of bytes and words of a block that is passed over.
-pub(super) fn count(packed: &Packed<'_>) -> (usize, usize) {
+pub(super) fn count(packed: &PackedBlock<'_>) -> (usize, usize) {
     const FIRSTS: u128 = u128::MAX / 15;
     let count = packed.count();
     let [low, high] = [0, 16].map(|at| {

@@ -1,6 +1,6 @@
 //! Chooses the reader for this machine.
 
-use super::super::library::Scan;
+use super::super::library::DecodableScan;
 use super::expand;
 use super::read::{ReadMcu, Reader};
 #[cfg(target_arch = "x86_64")]
@@ -10,7 +10,7 @@ use super::{avx2, avx512};
 /// blocks of these components.
 pub(in super::super) fn reader<'a>(
     packed: &'a [u8],
-    scan: &Scan<'_>,
+    scan: &DecodableScan<'_>,
     components: &'a [u8],
 ) -> Option<Reader<'a>> {
     Reader::new(packed, scan, components, fastest())

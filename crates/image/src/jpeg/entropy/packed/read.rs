@@ -1,12 +1,12 @@
 //! Reads packed coefficients, in each row from the first MCU that is needed.
 
 use super::super::block::{Block, COMPONENTS};
-use super::super::library::Scan;
-use super::expand::{self, Escapes, Packed};
+use super::super::library::DecodableScan;
+use super::expand::{self, Escapes, PackedBlock};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
 /// The parts of packed coefficients. Parts in which rows begin anywhere extend to the end of all bytes.
-struct Parts<'a> {
+struct CoefficientParts<'a> {
     header: &'a [u8],
     index: &'a [[u8; 4]],
     blocks: &'a [u8],
@@ -15,9 +15,9 @@ struct Parts<'a> {
     in_mcu: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> CoefficientParts<'a> {
     /// Splits the bytes; `None` if the sizes do not fit together.
-    fn split(packed: &'a [u8]) -> Option<Parts<'a>> {
+    fn split(packed: &'a [u8]) -> Option<CoefficientParts<'a>> {
         Facts::read(packed)?;
         let (head, rest) = packed.split_first_chunk::<FACTS>()?;
         let in_mcu = usize::from(head[MARK.len() + 11]);
@@ -36,18 +36,25 @@ impl<'a> Parts<'a> {
         });
         let sound = mcus_per_row > 0 && in_mcu > 0 && rest.len() == from.checked_add(PADDING)?;
         let streams = starts.map(|start| rest.get(start..).unwrap_or_default());
-        sound.then_some(Parts { header, index: index.as_chunks().0, blocks, streams, mcus_per_row, in_mcu })
+        sound.then_some(CoefficientParts {
+            header,
+            index: index.as_chunks().0,
+            blocks,
+            streams,
+            mcus_per_row,
+            in_mcu,
+        })
     }
 }
 
 /// The header of the JPEG with these packed coefficients.
 pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
-    Parts::split(packed).map(|parts| parts.header)
+    CoefficientParts::split(packed).map(|parts| parts.header)
 }
 
 /// The place of the next block.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct BlockPlace {
     /// The number of blocks before it.
     block: usize,
     /// The bytes of each stream before it.
@@ -62,7 +69,7 @@ pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Opti
 
 /// A place among the MCUs of packed coefficients.
 pub(in super::super) struct Reader<'a> {
-    parts: Parts<'a>,
+    parts: CoefficientParts<'a>,
     /// The component of each block of an MCU.
     components: &'a [u8],
     read_mcu: ReadMcu,
@@ -72,7 +79,7 @@ pub(in super::super) struct Reader<'a> {
     /// The column of the MCU at which the streams are.
     read_column: usize,
     read_row: Option<usize>,
-    place: Place,
+    place: BlockPlace,
     before: [i16; COMPONENTS],
     sound: bool,
 }
@@ -82,11 +89,11 @@ impl<'a> Reader<'a> {
     /// these components.
     pub(super) fn new(
         packed: &'a [u8],
-        scan: &Scan<'_>,
+        scan: &DecodableScan<'_>,
         components: &'a [u8],
         read_mcu: ReadMcu,
     ) -> Option<Reader<'a>> {
-        let parts = Parts::split(packed)?;
+        let parts = CoefficientParts::split(packed)?;
         let mcus = parts.mcus_per_row * (parts.index.len() / STREAMS);
         let fits = (mcus, parts.mcus_per_row) == (scan.mcus(), scan.mcus_per_row());
         (fits && parts.in_mcu == components.len()).then(|| Reader {
@@ -97,7 +104,7 @@ impl<'a> Reader<'a> {
             row: 0,
             read_column: 0,
             read_row: None,
-            place: Place::default(),
+            place: BlockPlace::default(),
             before: [0; COMPONENTS],
             sound: true,
         })
@@ -126,8 +133,8 @@ impl<'a> Reader<'a> {
         &mut self,
         blocks: &mut [&mut Block],
         (expand, count): (
-            impl Fn(&Packed<'_>, &mut Block) -> Escapes,
-            impl Fn(&Packed<'_>) -> (usize, usize),
+            impl Fn(&PackedBlock<'_>, &mut Block) -> Escapes,
+            impl Fn(&PackedBlock<'_>) -> (usize, usize),
         ),
     ) -> Option<()> {
         if self.read_row != Some(self.row) {
@@ -164,7 +171,7 @@ impl<'a> Reader<'a> {
         let index = self.parts.index.get(self.row * STREAMS..)?.first_chunk::<STREAMS>()?;
         let [bitmaps, nibbles, bytes, words] = index.map(|number| u32::from_le_bytes(number) as usize);
         let block = self.row * self.parts.mcus_per_row * self.parts.in_mcu;
-        self.place = Place { block, bitmaps, nibbles, bytes, words };
+        self.place = BlockPlace { block, bitmaps, nibbles, bytes, words };
         (self.read_row, self.read_column, self.before) = (Some(self.row), 0, [0; COMPONENTS]);
         Some(())
     }
@@ -172,8 +179,8 @@ impl<'a> Reader<'a> {
     /// The AC coefficients of the block at a place of its MCU, if it has any, up to their bytes and words;
     /// and its DC.
     #[inline(always)]
-    fn block(&mut self, in_mcu: usize) -> Option<(Option<Packed<'a>>, i16)> {
-        let Parts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
+    fn block(&mut self, in_mcu: usize) -> Option<(Option<PackedBlock<'a>>, i16)> {
+        let CoefficientParts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
         let length = head & 15;
@@ -197,7 +204,7 @@ impl<'a> Reader<'a> {
         let bitmap = u64::from_le_bytes(*bitmaps.get(place.bitmaps..)?.first_chunk()?) & (u64::MAX >> bits);
         // There are 63 AC coefficients.
         let bitmap = bitmap & (u64::MAX >> 1);
-        let packed = Packed {
+        let packed = PackedBlock {
             bitmap,
             nibbles: nibbles.get(place.nibbles..)?.first_chunk()?,
             bytes: bytes.get(place.bytes..)?.first_chunk()?,

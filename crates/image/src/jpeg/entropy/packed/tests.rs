@@ -1,6 +1,6 @@
 //! Every way to expand must give the result of plain code, and damage must never cause more than an error.
 
-use super::expand::{self, Count, Escapes, Expand, Packed};
+use super::expand::{self, Count, Escapes, Expand, PackedBlock};
 use crate::RowKey;
 use crate::draws::Draws;
 
@@ -23,7 +23,7 @@ fn all_ways_expand_alike() {
         let mut byte =
             || if draws.below(16) < zeros { draws.below(16) as u8 } else { draws.below(256) as u8 };
         let (nibbles, bytes) = (std::array::from_fn(|_| byte()), std::array::from_fn(|_| byte()));
-        let packed = Packed { bitmap, nibbles: &nibbles, bytes: &bytes };
+        let packed = PackedBlock { bitmap, nibbles: &nibbles, bytes: &bytes };
         let mut plain = [1; 64];
         let escapes = expand::plain(&packed, &mut plain);
         plain[0] = 0;

@@ -6,8 +6,8 @@ use std::arch::x86_64::*;
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::bands::Masks;
-use super::rows::{Data, Rows};
-use super::tables::{First, Refine, Table};
+use super::rows::{AcRows, Data};
+use super::tables::{AcTable, First, Refine};
 
 /// Whether this machine has the required features.
 pub(super) fn is_here() -> bool {
@@ -19,12 +19,12 @@ pub(super) fn is_here() -> bool {
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn first(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
+pub(super) fn first(rows: &mut AcRows<'_>, data: &mut Data<'_>, table: &AcTable<First>) -> Option<()> {
     rows.first(data, table)
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn refine(rows: &mut Rows<'_>, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
+pub(super) fn refine(rows: &mut AcRows<'_>, data: &mut Data<'_>, table: &AcTable<Refine>) -> Option<()> {
     rows.refine::<Instructions>(data, table)
 }
 
@@ -62,15 +62,15 @@ impl Masks for Instructions {
 /// The places of the bits of 16 coefficients in natural order, in a mask that each half of a register has:
 /// the byte of each, and its bit in that byte.
 #[repr(C, align(32))]
-struct Place {
+struct BitPlaces {
     bytes: [[u8; 2]; 16],
     bits: [u16; 16],
 }
 
-static PLACES: [Place; 4] = {
+static PLACES: [BitPlaces; 4] = {
     /// The index of a byte outside a register, which becomes zero.
     const NONE: u8 = 0x80;
-    const EMPTY: Place = Place { bytes: [[NONE; 2]; 16], bits: [0; 16] };
+    const EMPTY: BitPlaces = BitPlaces { bytes: [[NONE; 2]; 16], bits: [0; 16] };
     let mut places = [EMPTY; 4];
     let mut at = 0;
     while at < 64 {

@@ -9,7 +9,7 @@
 use super::super::bits::Reader;
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
-use super::tables::{END, First, Refine, Table};
+use super::tables::{AcTable, END, First, Refine};
 
 /// The codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
 const CODES: usize = 4;
@@ -54,7 +54,7 @@ pub(super) trait Masks {
 #[inline(always)]
 pub(super) fn first(
     bits: &mut Reader<'_>,
-    table: &Table<First>,
+    table: &AcTable<First>,
     band: Band,
     (block, nonzero): (&mut Block, &mut u64),
 ) -> u32 {
@@ -93,7 +93,7 @@ pub(super) fn first(
 #[inline(always)]
 pub(super) fn refine<M: Masks>(
     bits: &mut Reader<'_>,
-    table: &Table<Refine>,
+    table: &AcTable<Refine>,
     band: Band,
     (block, nonzero): (&mut Block, &mut u64),
 ) -> u32 {

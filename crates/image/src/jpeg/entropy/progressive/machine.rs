@@ -6,14 +6,14 @@ use super::super::sequential::NATURAL;
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
 use super::bands::Masks;
-use super::rows::{Data, Rows};
-use super::tables::{First, Refine, Table};
+use super::rows::{AcRows, Data};
+use super::tables::{AcTable, First, Refine};
 
 /// The loops of scans of AC; they return `None` if a scan is not sound.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
-    pub(super) first: fn(&mut Rows<'_>, &mut Data<'_>, &Table<First>) -> Option<()>,
-    pub(super) refine: fn(&mut Rows<'_>, &mut Data<'_>, &Table<Refine>) -> Option<()>,
+    pub(super) first: fn(&mut AcRows<'_>, &mut Data<'_>, &AcTable<First>) -> Option<()>,
+    pub(super) refine: fn(&mut AcRows<'_>, &mut Data<'_>, &AcTable<Refine>) -> Option<()>,
 }
 
 impl Machine {

@@ -16,7 +16,7 @@ use super::block::Block;
 use super::frame::{BaselineHeader, COMMENT, DHT, DRI, Frame, Segments};
 use super::planes::Planes;
 use crate::jpeg::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
-use scan::{Definitions, Lookups, Progress, Scan};
+use scan::{Definitions, Lookups, Scan, SentBits};
 
 const SOF_PROGRESSIVE: u8 = 0xC2;
 
@@ -56,7 +56,7 @@ impl Progressive {
             return None;
         }
         planes.begin(&frame);
-        let (mut progress, mut scans, mut next) = (Progress::new(&frame), 0, Some(first));
+        let (mut progress, mut scans, mut next) = (SentBits::new(&frame), 0, Some(first));
         loop {
             if let Some(content) = next.take() {
                 scans += 1;

@@ -4,7 +4,7 @@ use super::super::bits::{Bits, Head};
 use super::super::block::Block;
 use super::super::planes::{Grid, Planes};
 use super::bands::{self, Band, Masks};
-use super::tables::{First, Refine, Table};
+use super::tables::{AcTable, First, Refine};
 use crate::jpeg::markers::RST;
 
 /// The number of different restart markers.
@@ -57,7 +57,7 @@ impl Data<'_> {
 }
 
 /// The blocks of the component of a scan of AC.
-pub(super) struct Rows<'a> {
+pub(super) struct AcRows<'a> {
     pub(super) planes: &'a mut Planes,
     pub(super) grid: Grid,
     pub(super) band: Band,
@@ -66,7 +66,7 @@ pub(super) struct Rows<'a> {
     pub(super) clears: bool,
 }
 
-impl Rows<'_> {
+impl AcRows<'_> {
     /// The blocks of each row, with the masks of non-zero coefficients.
     fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
         let Grid { start, stride, width, height, .. } = self.grid;
@@ -77,7 +77,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &Table<First>) -> Option<()> {
+    pub(super) fn first(&mut self, data: &mut Data<'_>, table: &AcTable<First>) -> Option<()> {
         let (band, clears, mut run) = (self.band, self.clears, 0);
         if clears {
             self.planes.clear_beside(self.grid);
@@ -105,7 +105,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn refine<M: Masks>(&mut self, data: &mut Data<'_>, table: &Table<Refine>) -> Option<()> {
+    pub(super) fn refine<M: Masks>(&mut self, data: &mut Data<'_>, table: &AcTable<Refine>) -> Option<()> {
         let (band, mut run) = (self.band, 0);
         let mut bits = data.bits.reader();
         for row in self.each() {

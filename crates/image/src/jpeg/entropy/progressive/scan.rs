@@ -9,8 +9,8 @@ use super::super::sequential::difference;
 use super::super::tables::{CodeTable, DcTable, Definition, Known};
 use super::bands::Band;
 use super::machine::Machine;
-use super::rows::{Data, Rows};
-use super::tables::{First, Refine, Table};
+use super::rows::{AcRows, Data};
+use super::tables::{AcTable, First, Refine};
 
 /// The number of tables of each kind.
 const TABLES: usize = 4;
@@ -46,8 +46,8 @@ impl Definitions {
 #[derive(Default)]
 pub(super) struct Lookups {
     dc: Known<DcTable>,
-    first: Known<Table<First>>,
-    refine: Known<Table<Refine>>,
+    first: Known<AcTable<First>>,
+    refine: Known<AcTable<Refine>>,
 }
 
 fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) -> Option<Rc<T>> {
@@ -55,11 +55,11 @@ fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) ->
 }
 
 /// The lowest bit of each coefficient of each component that was sent so far; `None` if none was.
-pub(super) struct Progress(Vec<[Option<u8>; COEFFICIENTS]>);
+pub(super) struct SentBits(Vec<[Option<u8>; COEFFICIENTS]>);
 
-impl Progress {
-    pub(super) fn new(frame: &Frame) -> Progress {
-        Progress(vec![[None; COEFFICIENTS]; frame.components.len()])
+impl SentBits {
+    pub(super) fn new(frame: &Frame) -> SentBits {
+        SentBits(vec![[None; COEFFICIENTS]; frame.components.len()])
     }
 
     /// Whether no AC coefficient of a component was sent so far.
@@ -73,7 +73,7 @@ impl Progress {
     }
 
     /// Counts a scan; `false` if it does not continue where others ended.
-    fn add(&mut self, header: &Header) -> bool {
+    fn add(&mut self, header: &ScanHeader) -> bool {
         let before = (header.high > 0).then_some(header.high);
         header.components.iter().all(|(component, ..)| {
             let all = &mut self.0[*component];
@@ -89,7 +89,7 @@ impl Progress {
 }
 
 /// The header of a scan.
-struct Header {
+struct ScanHeader {
     /// Each component's index, and the numbers of its tables for DC and AC.
     components: Vec<(usize, usize, usize)>,
     first: u8,
@@ -99,9 +99,9 @@ struct Header {
     low: u8,
 }
 
-impl Header {
+impl ScanHeader {
     /// Reads the content of a scan header; `None` if it is not one of a progressive JPEG.
-    fn read(content: &[u8], frame: &Frame) -> Option<Header> {
+    fn read(content: &[u8], frame: &Frame) -> Option<ScanHeader> {
         let (count, rest) = content.split_first()?;
         let (components, &[first, last, approximation]) = rest.split_last_chunk()?;
         let (components, []) = components.as_chunks::<2>() else { return None };
@@ -116,7 +116,7 @@ impl Header {
         let bits = low <= HIGHEST_LOW && (high == 0 || low + 1 == high);
         let sound =
             !components.is_empty() && components.len() == usize::from(*count) && ascending && band && bits;
-        sound.then_some(Header { components, first, last, high, low })
+        sound.then_some(ScanHeader { components, first, last, high, low })
     }
 
     fn band(&self) -> Band {
@@ -138,11 +138,11 @@ impl Scan<'_> {
     pub(super) fn decode<'d>(
         &self,
         (content, data): (&[u8], &'d [u8]),
-        progress: &mut Progress,
+        progress: &mut SentBits,
         (lookups, window): (&mut Lookups, &mut BitBuffer),
         planes: &mut Planes,
     ) -> Option<&'d [u8]> {
-        let header = Header::read(content, self.frame)?;
+        let header = ScanHeader::read(content, self.frame)?;
         let (component, _, ac) = header.components[0];
         let clears = progress.is_first_of_ac(component);
         if !progress.add(&header) {
@@ -165,11 +165,11 @@ impl Scan<'_> {
             (0, _) => dc_refine(&mut from, &header, planes)?,
             (_, 0) => {
                 let table = table(&mut lookups.first, definitions.ac.get(ac)?)?;
-                (machine.first)(&mut Rows { planes, grid, band, clears }, &mut from, &table)?;
+                (machine.first)(&mut AcRows { planes, grid, band, clears }, &mut from, &table)?;
             }
             (..) => {
                 let table = table(&mut lookups.refine, definitions.ac.get(ac)?)?;
-                (machine.refine)(&mut Rows { planes, grid, band, clears: false }, &mut from, &table)?;
+                (machine.refine)(&mut AcRows { planes, grid, band, clears: false }, &mut from, &table)?;
             }
         }
         let left = from.bits.end()?;
@@ -188,7 +188,7 @@ struct Unit {
 }
 
 /// The blocks of each MCU, and the numbers of MCUs across and down.
-fn units(header: &Header, planes: &Planes) -> (Vec<Unit>, usize, usize) {
+fn units(header: &ScanHeader, planes: &Planes) -> (Vec<Unit>, usize, usize) {
     let grid = |(component, ..): &(usize, usize, usize)| planes.grids[*component];
     if let [one] = &header.components[..] {
         let Grid { start, stride, width, height, .. } = grid(one);
@@ -209,7 +209,12 @@ impl Unit {
     }
 }
 
-fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes: &mut Planes) -> Option<()> {
+fn dc_first(
+    data: &mut Data<'_>,
+    header: &ScanHeader,
+    tables: &[Rc<DcTable>],
+    planes: &mut Planes,
+) -> Option<()> {
     let (units, columns, rows) = units(header, planes);
     let mut before = vec![0i32; tables.len()];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -229,7 +234,7 @@ fn dc_first(data: &mut Data<'_>, header: &Header, tables: &[Rc<DcTable>], planes
     Some(())
 }
 
-fn dc_refine(data: &mut Data<'_>, header: &Header, planes: &mut Planes) -> Option<()> {
+fn dc_refine(data: &mut Data<'_>, header: &ScanHeader, planes: &mut Planes) -> Option<()> {
     let (units, columns, rows) = units(header, planes);
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         data.begin()?;

@@ -18,7 +18,7 @@ const LARGEST: u8 = 10;
 /// A code and what follows it.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
-pub(super) struct Entry {
+pub(super) struct CodeEntry {
     /// The coefficient; for a code that ends blocks, their number.
     pub(super) value: i16,
     /// The number of coefficients that the code advances.
@@ -31,49 +31,49 @@ pub(super) struct Entry {
 /// The way in which the symbols of a kind of scan are read.
 pub(super) trait Symbols {
     /// The entry of a symbol whose code has `length` of the bits.
-    fn entry(length: u8, symbol: u8, bits: u64) -> Entry;
+    fn entry(length: u8, symbol: u8, bits: u64) -> CodeEntry;
 }
 
 /// The AC table of a scan.
-pub(super) struct Table<S> {
+pub(super) struct AcTable<S> {
     codes: Codes,
-    entries: Box<[Entry; ENTRIES]>,
+    entries: Box<[CodeEntry; ENTRIES]>,
     symbols: PhantomData<S>,
 }
 
-impl<S: Symbols> CodeTable for Table<S> {
+impl<S: Symbols> CodeTable for AcTable<S> {
     fn new(definition: &Definition) -> Option<Self> {
         let codes = Codes::new(definition)?;
-        let mut entries = Box::new([Entry::default(); ENTRIES]);
+        let mut entries = Box::new([CodeEntry::default(); ENTRIES]);
         codes.each(INDEX, |from, length, symbol| {
             let all = &mut entries[from..from + (1 << (INDEX - u32::from(length)))];
             for (entry, index) in all.iter_mut().zip(from..) {
                 let whole = S::entry(length, symbol, (index as u64) << (64 - INDEX));
                 *entry = match u32::from(whole.length) <= INDEX {
                     true => whole,
-                    false => Entry { value: length.into(), advance: symbol, length: 0 },
+                    false => CodeEntry { value: length.into(), advance: symbol, length: 0 },
                 };
             }
         });
-        Some(Table { codes, entries, symbols: PhantomData })
+        Some(AcTable { codes, entries, symbols: PhantomData })
     }
 }
 
-impl<S: Symbols> Table<S> {
+impl<S: Symbols> AcTable<S> {
     /// The entry at the beginning of `bits`, if it is completely within the index.
     #[inline(always)]
-    pub(super) fn short(&self, bits: u64) -> Entry {
+    pub(super) fn short(&self, bits: u64) -> CodeEntry {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
     /// The entry at the beginning of `bits`, of any length, after `short` of the index.
     #[cold]
-    pub(super) fn long(&self, bits: u64, short: Entry) -> Entry {
+    pub(super) fn long(&self, bits: u64, short: CodeEntry) -> CodeEntry {
         const { assert!(LONGEST + 15 <= 56, "a code and its value are there after a refill") };
         match short.value {
             0 => {
                 let found = self.codes.find(bits, INDEX);
-                found.map_or(Entry::default(), |(length, symbol)| S::entry(length, symbol, bits))
+                found.map_or(CodeEntry::default(), |(length, symbol)| S::entry(length, symbol, bits))
             }
             length => S::entry(length as u8, short.advance, bits),
         }
@@ -81,9 +81,9 @@ impl<S: Symbols> Table<S> {
 }
 
 /// The number of blocks that a code ends; the number has `size` more bits.
-fn end(length: u8, size: u8, bits: u64) -> Entry {
+fn end(length: u8, size: u8, bits: u64) -> CodeEntry {
     let more = (bits << length >> 1 >> (63 - size)) as i16;
-    Entry { value: (1 << size) + more, advance: END, length: length + size }
+    CodeEntry { value: (1 << size) + more, advance: END, length: length + size }
 }
 
 /// A scan that is the first of its band.
@@ -91,16 +91,16 @@ pub(super) struct First;
 
 impl Symbols for First {
     #[inline(always)]
-    fn entry(length: u8, symbol: u8, bits: u64) -> Entry {
+    fn entry(length: u8, symbol: u8, bits: u64) -> CodeEntry {
         match (symbol >> 4, symbol & 15) {
-            (15, 0) => Entry { value: 0, advance: 16, length },
+            (15, 0) => CodeEntry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
-            (_, size) if size > LARGEST => Entry::default(),
+            (_, size) if size > LARGEST => CodeEntry::default(),
             (run, size) => {
                 let from = bits << length;
                 let magnitude = (from >> (64 - size)) as i16;
                 let least = if from >> 63 == 0 { 1 - (1 << size) } else { 0 };
-                Entry { value: magnitude + least, advance: run + 1, length: length + size }
+                CodeEntry { value: magnitude + least, advance: run + 1, length: length + size }
             }
         }
     }
@@ -111,15 +111,15 @@ pub(super) struct Refine;
 
 impl Symbols for Refine {
     #[inline(always)]
-    fn entry(length: u8, symbol: u8, bits: u64) -> Entry {
+    fn entry(length: u8, symbol: u8, bits: u64) -> CodeEntry {
         match (symbol >> 4, symbol & 15) {
-            (15, 0) => Entry { value: 0, advance: 16, length },
+            (15, 0) => CodeEntry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
             (run, 1) => {
                 let sign = if bits << length >> 63 == 0 { -1 } else { 1 };
-                Entry { value: sign, advance: run + 1, length: length + 1 }
+                CodeEntry { value: sign, advance: run + 1, length: length + 1 }
             }
-            _ => Entry::default(),
+            _ => CodeEntry::default(),
         }
     }
 }

@@ -89,7 +89,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
         for (way, functions) in ways().into_iter().enumerate() {
             let place = format!("{region:?} of {width}x{height}, {sampling}, reduced by {reduction}");
             let scan = library.start(request).expect("a scan");
-            let ours = usize::from(Rows::new(&scan, region, functions).is_some());
+            let ours = usize::from(RegionRows::new(&scan, region, functions).is_some());
             if reduction == 1 {
                 whole += ours
             } else {

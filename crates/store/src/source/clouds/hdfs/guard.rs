@@ -235,7 +235,7 @@ fn offers_simple(answer: &[u8]) -> Option<bool> {
     if status.unwrap_or(0) != 0 {
         return None;
     }
-    let fields: Vec<(u64, Value<'_>)> = answer.inner()?.collect();
+    let fields: Vec<(u64, WireValue<'_>)> = answer.inner()?.collect();
     let state = fields.iter().find_map(|(field, value)| (*field == STATE).then(|| value.number())?)?;
     if state != NEGOTIATE {
         return Some(state == 0);
@@ -253,18 +253,18 @@ fn offers_simple(answer: &[u8]) -> Option<bool> {
 /// A message of protobuf: its fields by number.
 struct Message<'a>(&'a [u8]);
 
-enum Value<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Value<'a> {
+impl<'a> WireValue<'a> {
     fn number(&self) -> Option<u64> {
-        if let Value::Number(number) = self { Some(*number) } else { None }
+        if let WireValue::Number(number) = self { Some(*number) } else { None }
     }
 
     fn bytes(&self) -> Option<&'a [u8]> {
-        if let Value::Bytes(bytes) = self { Some(bytes) } else { None }
+        if let WireValue::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 }
 
@@ -289,15 +289,15 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Iterator for Message<'a> {
-    type Item = (u64, Value<'a>);
+    type Item = (u64, WireValue<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => Value::Bytes(self.0.split_off(..8)?),
-            2 => Value::Bytes(self.inner()?.0),
-            5 => Value::Bytes(self.0.split_off(..4)?),
+            0 => WireValue::Number(self.varint()?),
+            1 => WireValue::Bytes(self.0.split_off(..8)?),
+            2 => WireValue::Bytes(self.inner()?.0),
+            5 => WireValue::Bytes(self.0.split_off(..4)?),
             _ => return None,
         };
         Some((tag >> 3, value))

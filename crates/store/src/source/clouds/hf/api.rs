@@ -36,7 +36,7 @@ pub(super) struct Hub {
 
 /// A file or folder, as the hub lists it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct HubEntry {
     r#type: String,
     pub(super) path: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Lfs {
     oid: String,
 }
 
-impl Entry {
+impl HubEntry {
     pub(super) fn is_file(&self) -> bool {
         self.r#type == "file"
     }
@@ -108,25 +108,25 @@ impl Hub {
     /// One page of the files at and below a path, and the next page. `seen` has the pages so far.
     pub(super) async fn page(
         &self,
-        page: &Page,
+        page: &ListingPage,
         recursive: bool,
         seen: &mut HashSet<String>,
-    ) -> StoreResult<(Vec<Entry>, Option<Page>)> {
+    ) -> StoreResult<(Vec<HubEntry>, Option<ListingPage>)> {
         let url = match page {
-            Page::First(path) => {
+            ListingPage::First(path) => {
                 let Hub { endpoint, name, .. } = self;
                 let commit = self.commit().await?;
                 let path = encoded(path, true);
                 let slash = if path.is_empty() { "" } else { "/" };
                 format!("{endpoint}/api/datasets/{name}/tree/{commit}{slash}{path}?recursive={recursive}")
             }
-            Page::Next { url, .. } => url.clone(),
+            ListingPage::Next { url, .. } => url.clone(),
         };
         let answer = self.ask(Method::GET, &url, HeaderMap::new()).await?;
         match (answer.status(), page) {
             // A prefix below which there is nothing; or a file, which has nothing below it.
-            (StatusCode::NOT_FOUND, Page::First(_)) => return Ok((Vec::new(), None)),
-            (StatusCode::NOT_FOUND, Page::Next { .. }) => return Err(generic(half())),
+            (StatusCode::NOT_FOUND, ListingPage::First(_)) => return Ok((Vec::new(), None)),
+            (StatusCode::NOT_FOUND, ListingPage::Next { .. }) => return Err(generic(half())),
             _ => {}
         }
         let number = page.number() + 1;
@@ -136,14 +136,14 @@ impl Hub {
                 return Err(generic(malformed()));
             }
             Some(url) if !seen.insert(url.clone()) => return Err(generic(half())),
-            Some(url) => Some(Page::Next { url, number }),
+            Some(url) => Some(ListingPage::Next { url, number }),
             None => None,
         };
         Ok((json(self.checked(answer, String::new)?).await?, next))
     }
 
     /// The entries at exactly these paths.
-    pub(super) async fn entry(&self, path: &str) -> StoreResult<Option<Entry>> {
+    pub(super) async fn entry(&self, path: &str) -> StoreResult<Option<HubEntry>> {
         let Hub { endpoint, name, .. } = self;
         let commit = self.commit().await?;
         let url = format!("{endpoint}/api/datasets/{name}/paths-info/{commit}");
@@ -151,7 +151,7 @@ impl Hub {
         let mut headers = HeaderMap::new();
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let answer = self.send(Method::POST, &url, headers, Bytes::from(body)).await?;
-        let entries: Vec<Entry> = json(self.checked(answer, String::new)?).await?;
+        let entries: Vec<HubEntry> = json(self.checked(answer, String::new)?).await?;
         Ok(entries.into_iter().find(|entry| entry.path == path))
     }
 
@@ -238,18 +238,18 @@ impl Hub {
 
 /// A page of a listing.
 #[derive(Clone)]
-pub(super) enum Page {
+pub(super) enum ListingPage {
     /// The first, of a path.
     First(String),
     /// One that the previous page links to.
     Next { url: String, number: usize },
 }
 
-impl Page {
+impl ListingPage {
     fn number(&self) -> usize {
         match self {
-            Page::First(_) => 0,
-            Page::Next { number, .. } => *number,
+            ListingPage::First(_) => 0,
+            ListingPage::Next { number, .. } => *number,
         }
     }
 }

@@ -20,7 +20,7 @@ use object_store::{
     PutPayload, PutResult, Result,
 };
 
-use super::api::{Entry, Hub, Page, generic};
+use super::api::{Hub, HubEntry, ListingPage, generic};
 use crate::source::wire::content_range;
 
 /// A data set on the hub, at one commit.
@@ -37,9 +37,9 @@ impl HuggingFace {
     }
 
     /// All pages of a listing.
-    fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
+    fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<HubEntry>> {
         let hub = self.hub.clone();
-        let first = Page::First(prefix.map(|prefix| prefix.as_ref().to_owned()).unwrap_or_default());
+        let first = ListingPage::First(prefix.map(|prefix| prefix.as_ref().to_owned()).unwrap_or_default());
         stream::try_unfold((Some(first), HashSet::new()), move |(page, mut seen)| {
             let hub = hub.clone();
             async move {
@@ -56,7 +56,7 @@ impl HuggingFace {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, entry: &Entry) -> Result<ObjectMeta> {
+    fn remember(&self, entry: &HubEntry) -> Result<ObjectMeta> {
         let meta = meta(entry)?;
         self.known().insert(meta.location.clone(), meta.clone());
         Ok(meta)
@@ -84,7 +84,7 @@ impl HuggingFace {
 }
 
 /// A file's metadata. The hub gives no modification time; the hash of the content is better.
-fn meta(entry: &Entry) -> Result<ObjectMeta> {
+fn meta(entry: &HubEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta {
         location: Path::parse(&entry.path)?,
         last_modified: DateTime::<Utc>::UNIX_EPOCH,

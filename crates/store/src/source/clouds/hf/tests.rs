@@ -7,7 +7,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt};
 
 use super::*;
-use crate::source::wire::fake::{Answer, Asked, Fake, ranged};
+use crate::source::wire::fake::{Answer, Fake, ReceivedRequest, ranged};
 
 const TOKEN: &str = "hf_hunter2canary";
 const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -18,7 +18,7 @@ fn json(text: String) -> Answer {
 }
 
 /// A hub with two pages of files, which another server serves.
-fn hub(asked: &Asked, files: &str) -> Answer {
+fn hub(asked: &ReceivedRequest, files: &str) -> Answer {
     let api = "/api/datasets/o/n";
     let file = |path: &str, oid: &str| {
         format!(

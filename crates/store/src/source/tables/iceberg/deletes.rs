@@ -11,13 +11,13 @@ use forebay_arrow::compute::take;
 use forebay_arrow::datatypes::{DataType, Int64Type};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{Column, DeletionVector, Equality, File, POSITION_COLUMNS, Table};
+use forebay_iceberg::{DeletionVector, Equality, POSITION_COLUMNS, Table, TableColumn, TableFile};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::opened::Opened;
+use super::opened::OpenedTable;
 use crate::row_set::RowSet;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
-use crate::source::tables::stored::{self, Rows, Wanted};
+use crate::source::tables::stored::{self, StoredRows, WantedColumn};
 
 /// The number of files with deletes that are read at the same time.
 const AT_ONCE: usize = 32;
@@ -27,7 +27,7 @@ const COMPARED_AT_ONCE: usize = 4;
 
 /// The deleted rows of each file; `None` for a file without any.
 pub(super) async fn deleted_rows(
-    opened: &Opened<'_>,
+    opened: &OpenedTable<'_>,
     table: &Table,
     files: &[DataFile],
 ) -> Result<Vec<Option<RowSet>>> {
@@ -63,7 +63,7 @@ fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
     Ok(Some(RowSet::from_runs(past_last, merged)))
 }
 
-async fn by_vectors(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
+async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
     // The places of the data files whose vectors are stored in a file, by the location of that file.
     let mut stored: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, file) in table.files.iter().enumerate() {
@@ -92,7 +92,7 @@ async fn by_vectors(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<u6
     Ok(())
 }
 
-async fn by_positions(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
+async fn by_positions(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
     let column = |(name, id): (&str, i32)| ColumnName {
         name: name.to_owned(),
         stored: name.to_owned(),
@@ -101,16 +101,16 @@ async fn by_positions(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<
     };
     let names = ColumnNames { found: FoundBy::Id, columns: POSITION_COLUMNS.map(column).to_vec() };
     let (names, types) = (Arc::new(names), [DataType::Utf8View, DataType::Int64]);
-    let wanted: Vec<Wanted> = POSITION_COLUMNS
+    let wanted: Vec<WantedColumn> = POSITION_COLUMNS
         .iter()
         .zip(types)
-        .map(|((name, _), data_type)| Wanted { name: (*name).to_owned(), data_type })
+        .map(|((name, _), data_type)| WantedColumn { name: (*name).to_owned(), data_type })
         .collect();
     let (names, wanted) = (&names, &wanted);
     let read = async |at: usize| {
         let positions = &table.positions[at];
         let mut found: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
-        let take = |rows: Rows| {
+        let take = |rows: StoredRows| {
             let [Some(paths), Some(places)] = rows.columns.as_slice() else {
                 return Err(Error::new(ErrorKind::Corrupt, "the file lacks the positions of deleted rows"));
             };
@@ -152,9 +152,9 @@ async fn by_positions(opened: &Opened<'_>, table: &Table, rows: &mut [Vec<Range<
 }
 
 /// The deleted values of some columns, for one partition or for the whole table.
-struct Values {
+struct DeletedValues {
     partition: Option<u32>,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     converter: RowConverter,
     /// For each combination of values the last commit that deletes it; only rows of earlier commits are
     /// deleted.
@@ -163,10 +163,10 @@ struct Values {
     last: i64,
 }
 
-impl Values {
+impl DeletedValues {
     fn new(equality: &Equality) -> Result<Self> {
         let fields = equality.columns.iter().map(|column| SortField::new(column.field.data_type().clone()));
-        Ok(Values {
+        Ok(DeletedValues {
             partition: equality.partition,
             columns: equality.columns.clone(),
             converter: RowConverter::new(fields.collect()).or_fail()?,
@@ -176,12 +176,12 @@ impl Values {
     }
 
     /// Whether rows of a file may be deleted by these values.
-    fn concerns(&self, file: &File) -> bool {
+    fn concerns(&self, file: &TableFile) -> bool {
         file.sequence < self.last && self.partition.is_none_or(|partition| partition == file.partition)
     }
 
-    fn wanted(&self) -> Vec<Wanted> {
-        let wanted = |column: &Column| Wanted {
+    fn wanted(&self) -> Vec<WantedColumn> {
+        let wanted = |column: &TableColumn| WantedColumn {
             name: column.name.name.clone(),
             data_type: column.field.data_type().clone(),
         };
@@ -189,7 +189,7 @@ impl Values {
     }
 
     /// The columns of some rows, with the values of `instead`, or nulls, for the columns that the file lacks.
-    fn arrays(&self, rows: Rows, instead: &[Option<ArrayRef>]) -> Result<Vec<ArrayRef>> {
+    fn arrays(&self, rows: StoredRows, instead: &[Option<ArrayRef>]) -> Result<Vec<ArrayRef>> {
         let each = rows.columns.into_iter().zip(instead).zip(&self.columns);
         let each = each.map(|((stored, instead), column)| match (stored, instead) {
             (Some(stored), _) => Ok(stored),
@@ -201,7 +201,7 @@ impl Values {
 }
 
 async fn by_values(
-    opened: &Opened<'_>,
+    opened: &OpenedTable<'_>,
     table: &Table,
     files: &[DataFile],
     rows: &mut [Vec<Range<u64>>],
@@ -223,7 +223,7 @@ async fn by_values(
             });
             let (instead, names) = (instead.collect::<Vec<_>>(), Arc::new(opened.names(&values.columns)));
             let mut first = 0u64;
-            let take = |rows: Rows| {
+            let take = |rows: StoredRows| {
                 let count = rows.count;
                 let arrays = values.arrays(rows, &instead)?;
                 let keys = values.converter.convert_columns(&arrays).or_fail()?;
@@ -253,8 +253,8 @@ async fn by_values(
 }
 
 /// The deleted values, grouped by their columns and their partition.
-async fn values(opened: &Opened<'_>, table: &Table) -> Result<Vec<Values>> {
-    let mut all: BTreeMap<(Option<u32>, Vec<i32>), Values> = BTreeMap::new();
+async fn values(opened: &OpenedTable<'_>, table: &Table) -> Result<Vec<DeletedValues>> {
+    let mut all: BTreeMap<(Option<u32>, Vec<i32>), DeletedValues> = BTreeMap::new();
     for equality in &table.equalities {
         if !table.files.iter().any(|file| table.compares(equality, file)) {
             continue;
@@ -263,11 +263,11 @@ async fn values(opened: &Opened<'_>, table: &Table) -> Result<Vec<Values>> {
         let ids = equality.columns.iter().map(|column| column.name.id).collect();
         let values = match all.entry((equality.partition, ids)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(Values::new(equality)?),
+            Entry::Vacant(place) => place.insert(DeletedValues::new(equality)?),
         };
         values.last = values.last.max(equality.sequence);
         let (names, wanted) = (Arc::new(opened.names(&values.columns)), values.wanted());
-        let take = |rows: Rows| {
+        let take = |rows: StoredRows| {
             let count = rows.count;
             let arrays = values.arrays(rows, &vec![None; wanted.len()])?;
             let keys = values.converter.convert_columns(&arrays).or_fail()?;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{Column, FieldName, Metadata, Where, locate};
+use forebay_iceberg::{FieldName, Metadata, TableColumn, Where, locate};
 
 use super::newest;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
@@ -12,13 +12,13 @@ use crate::source::tables::TableFolder;
 const LARGEST: u64 = 2 << 30;
 
 /// A table whose metadata was read.
-pub(super) struct Opened<'a> {
+pub(super) struct OpenedTable<'a> {
     pub(super) table: &'a TableFolder<'a>,
     pub(super) location: String,
     pub(super) metadata: Metadata,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedTable<'a> {
     /// Reads the newest metadata, or the metadata file that the user opened.
     pub(super) async fn open(table: &'a TableFolder<'a>) -> Result<Self> {
         let location = table.location()?;
@@ -30,7 +30,7 @@ impl<'a> Opened<'a> {
         let place = || Place::file(format!("{location}/{relative}"));
         let bytes = table.read(&relative).await?;
         let metadata = Metadata::parse(&bytes).map_err(|error| error.at(place()))?;
-        Ok(Opened { table, location, metadata })
+        Ok(OpenedTable { table, location, metadata })
     }
 
     /// A file of the table, by its location in the metadata and its size. The table never writes a file
@@ -66,7 +66,7 @@ impl<'a> Opened<'a> {
     }
 
     /// The names and numbers of columns in the files.
-    pub(super) fn names(&self, columns: &[Column]) -> ColumnNames {
+    pub(super) fn names(&self, columns: &[TableColumn]) -> ColumnNames {
         let found = if self.metadata.has_names { FoundBy::Id } else { FoundBy::IdAlone };
         ColumnNames { found, columns: columns.iter().flat_map(|column| column_names(&column.name)).collect() }
     }
