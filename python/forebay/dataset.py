@@ -243,7 +243,7 @@ class Dataset:
         """
         count = min(whole(rows, "rows", 1), self.num_rows)
         if count == 0:
-            raise InvalidError("the data set has no rows to sample")
+            raise InvalidError(f"{self!r} has no rows to sample (check its locations)")
         spec = {
             "columns": None if columns is None else names(columns),
             **decoding(by_column(decode, "decode") or {}),

@@ -86,101 +86,101 @@ _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
 class Loader:
     """Batches for one training process, straight from Parquet.
 
-    Iterating yields the batches of one epoch, and iterating again yields the batches of the next epoch. Only
-    one epoch is under way at a time: beginning another epoch ends it.
+    Iterating yields the batches of one epoch, and iterating again yields those of the next epoch. Only one epoch is
+    under way at a time: beginning another one ends it.
 
     A loader takes the place of a ``torch.utils.data.DataLoader``, and cannot be wrapped in one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
 
-    Options by what they do, with the pages that explain them:
+    The parameters are listed by what they do, in this order, and these pages explain them:
 
-    - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``): ``urls``, ``storage_options``,
-      ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
+    - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``, ``docs/recipes/iceberg.md``): ``urls``,
+      ``storage_options``, ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``deny_from``,
       ``skip_steps``, ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
       ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null``, ``null_mask``.
-    - Batches and samples (``docs/guide/samples.md``): ``batch_size``, ``global_batch_size``, ``drop_last``,
-      ``samples``.
-    - Order (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
-    - Functions of yours (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
+    - Batches and samples (``docs/guide/sharding.md``, ``docs/guide/samples.md``): ``batch_size``,
+      ``global_batch_size``, ``drop_last``, ``samples``.
+    - Order and processes (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
+    - Your own functions (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
       ``transform_workers``.
-    - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``): ``memory``, ``cache``,
-      ``threads``, ``on_bad_row``, ``trace``.
+    - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``,
+      ``docs/guide/statistics.md``): ``memory``, ``cache``, ``threads``, ``on_bad_row``, ``trace``.
+
+    In ``columns``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null`` and ``null_mask``, a name may be a pattern
+    with ``*``, ``?`` and ``[0-9]``.
 
     Parameters
     ----------
     urls : str, os.PathLike, iterable of them, or Dataset
-        A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
+        A path, URL or glob, a list of them, or an open :class:`Dataset`. A ``Dataset`` brings its own
+        ``storage_options``, ``merge_schema``, ``partition_types`` and version, so these cannot be given with one.
     storage_options : mapping of str, optional
-        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
-        which has its own.
+        Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
-        Read files whose columns differ, as :class:`Dataset` does. Not with one.
+        Read files whose columns differ, as :class:`Dataset` does.
     partition_types : mapping from str to str, optional
-        Types of the keys of folders, as for :class:`Dataset`. Not with one.
+        Types of the keys of folders, as for :class:`Dataset`.
     version : int or str, optional
-        The version of the Delta table at the location; of an Iceberg table the number of a snapshot, or a branch or
-        tag. Not with a :class:`Dataset`. Default: the newest. A loaded state
+        Version of the Delta table, or snapshot, branch or tag of the Iceberg table. Default: the newest. A loaded state
         opens the version that it was saved with.
     timestamp : str or datetime.datetime, optional
-        The newest version that the table had at this time. Not with a :class:`Dataset`.
+        Read the version that was the newest at this time. A time without a zone is UTC.
     follow : bool or store, default False
-        Take the table's newest version at the beginning of each epoch. With several ranks the store of the launcher,
-        such as a ``torch.distributed.TCPStore``: rank 0 looks, and all take what it found. Not with a :class:`Dataset`.
+        Begin each epoch with the newest version of the table. With several ranks, pass the key-value store of the
+        launcher, such as a ``torch.distributed.TCPStore``, so that all ranks read the same version.
     filter : Expression, list of tuple or list of list of tuple, optional
-        Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), ``[("label", "<", 100)]``
-        whose terms all hold, or a list of such lists, of which one holds. Operators: ``=``, ``==``, ``!=``, ``<``,
-        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they
-        mean the same. Default: all rows.
+        Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), or terms such as
+        ``[("label", "<", 100)]``, which all must hold, or a list of such lists, of which one must hold. Expressions of
+        ``pyarrow.compute`` and Polars are accepted too. Default: all rows.
     deny : str, os.PathLike, iterable of int or mapping, optional
         Rows to leave out of every epoch: row ids, a file of them, values of a column (``{"url": ["https://..."]}``) or
-        a file of these, the result of :meth:`which` or :meth:`skipped`, or a list of several. Files are read once,
-        here. Default: none.
-    deny_from : mapping from int to what ``deny`` takes, optional
-        Rows that do not come from a step on, counted through all epochs: ``{4000: "bad.txt"}``. They keep their places,
-        so all other rows stay where they are, in the middle of an epoch too. A batch is shorter by them, and a window
-        or pack that has one is left out. Takes row ids, not values of columns. Default: none.
+        a file of these, the result of :meth:`which` or :meth:`skipped`, or a list of several. Files are read once, when
+        the loader is made. Default: none.
+    deny_from : mapping from int to row ids, optional
+        Rows to leave out from a step on, counted through all epochs: ``{4000: "bad.txt"}``. All other rows stay in
+        their steps. Takes what ``deny`` takes, except for values of columns. Default: none.
     skip_steps : iterable of (int, int), optional
-        Ranges of steps to pass over, without their ends: ``[(4000, 4010)]``. Counted through all epochs. A state brings
-        its own where none are given. Default: none.
+        Ranges of steps to skip, counted through all epochs: ``[(4000, 4010)]`` skips steps 4000 to 4009. Default: those
+        of a loaded state, or none.
     row_id : bool, default False
         Add a column ``row_id`` of int64 that names each row: see :class:`RowId`.
     row_mask : bool, default False
-        Add a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks. For exact
-        evaluation: a row is repeated, and False, where a rank would lack a batch.
+        Add a column ``row_mask`` of bool, which is False for repeated rows: over all ranks, each row of an epoch is
+        True once.
     columns : iterable of str, optional
-        Columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several. ``"meta.author"`` is that
-        field of a structure; the others are not fetched. Default: all columns.
+        Columns to read, in the order of delivery. ``"meta.author"`` reads only that field of a structure. Default: all
+        columns.
     rename : mapping from str to str, optional
-        Columns to deliver under another name: ``{"img": "image"}``. Other arguments use the new name, except
+        Columns to deliver under another name: ``{"img": "image"}``. Other parameters use the new name, except
         ``columns``, ``flatten`` and ``filter``, which use stored names. Default: none.
     flatten : bool or iterable of str, default False
-        Deliver fields of structures as columns, ``meta.author``, at any depth: of all structures, or of the named ones.
+        Deliver the fields of all structures, or of the named ones, as columns such as ``meta.author``, at any depth.
     cast : mapping from str to dtype, optional
-        Types to cast values to: ``{"price": "float32", "feature_*": "float16"}``. A value that the type does not have
-        is a bad row. Other arguments see the new type; ``filter`` sees the stored one. Default: none.
+        Types to cast values to: ``{"price": "float32"}``. A value that the type cannot hold is a bad row. ``filter``
+        sees the stored values, other parameters the new type. Default: none.
     decode : mapping from str to Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
-        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``, or several
-        :class:`Views` of each image. Default: as stored; images are ``bytes``. In a data set that Petastorm wrote, by
-        its schema; None, for a column or ``"*"``, as stored.
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Columns of a data set that
+        Petastorm wrote are decoded by its schema; None, for a column or for ``"*"``, turns that off. Default: as
+        stored, so images are ``bytes``.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns to deliver as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``. Default: none.
     pad : mapping from str to Pad, optional
         Columns of lists to deliver as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
     fill_null : mapping from str to int, float, str or bytes, optional
-        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. In a column of lists it replaces each null
-        inside. Default: nulls stay.
+        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. In a column of lists the value replaces each
+        null inside a list. Default: nulls stay.
     null_mask : iterable of str, optional
-        Columns beside which a column ``<name>.mask`` is False where a value is null. Default: none.
+        Columns that get a column ``<name>.mask`` of bool, which is False where a value is null. Default: none.
     batch_size : int, default 32
-        Rows in a batch of this process, or samples where ``samples`` is given; buckets: 1.
+        Rows in a batch of this process. With ``samples``, the number of samples; with buckets the default is 1.
     global_batch_size : int, optional
-        Rows in a step of all ranks together, instead of ``batch_size``. Batches of ranks then differ by a row at most,
-        and a step has the same rows on any number of ranks.
+        Rows in a step of all ranks together, instead of ``batch_size``. A step then has the same rows on any number of
+        ranks, whose batches differ by at most one row.
     drop_last : bool, default False
-        Leave out the rows that do not fill a batch on every rank.
+        Leave out the last rows that do not fill a batch on every rank.
     samples : Window, Pack, Bucket or Sample, optional
         What a sample is: ``forebay.Window(16)`` for windows of consecutive rows, ``forebay.Pack("tokens", 2048)`` for
         packed lists, ``forebay.Bucket("tokens", tokens=16384)`` for rows of similar length, or
@@ -191,31 +191,32 @@ class Loader:
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
     epochs : int, optional
-        How many epochs there will be; nothing is prefetched after the last one. Default: unknown.
+        The number of epochs of the run; nothing is fetched ahead after the last one. Default: unknown.
     transform_rows : callable, optional
-        A function from one row, a :class:`Row`, to the dict that is delivered. It runs before ``transform``, where that
-        does. :func:`rng` has the random numbers of a row. Default: none.
+        Function from one row, a :class:`Row`, to the dict that is delivered. :func:`rng` has the random numbers of the
+        row. Default: none.
     collate : callable, optional
-        A function from a list of rows, each a dict, to a dict of columns. Default: each column
-        becomes one array.
+        Function from a list of rows, each a dict, to a dict of columns. Default: the values of a column become one
+        array.
     transform : callable, optional
-        A function from a dict of numpy arrays to a dict of arrays with as many rows. It runs a few batches ahead.
-        Default: none.
+        Function from a dict of numpy arrays to a dict of arrays with the same number of rows. It runs after
+        ``transform_rows``. Default: none.
     transform_workers : int or Workers, default 0
-        How many batches these functions work on at a time: 0 for one thread of this process, ``N`` for ``N`` processes,
-        ``forebay.Workers(4, threads=True)`` for threads. The order of batches does not depend on it.
+        Where these functions run: 0 for one thread of this process, ``4`` for four processes,
+        ``forebay.Workers(4, threads=True)`` for four threads. The order of batches does not depend on it.
     memory : int or str, optional
         Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"``, ``"4GiB"`` or ``"4Gi"``. Default: 4 GiB,
         or half of the memory of the machine or container if that is less.
     cache : DiskCache, optional
         ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
     threads : int, optional
-        Threads that decode. Default: one for each processor that the process may use.
+        Number of threads that decode. Default: one for each processor that the process may use.
     on_bad_row : {"raise"} or Skip, default "raise"
-        ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
+        ``"raise"`` ends the epoch at the first bad row; ``forebay.Skip(at_most=...)`` leaves bad rows out and counts
+        them.
     trace : str or os.PathLike, optional
-        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. For a
-        long run it holds the end. Default: no timeline.
+        File for a timeline of the loader, written when the loader is closed; open it in Perfetto or
+        ``chrome://tracing``. Of a long run it has the end. Default: no timeline.
 
     Notes
     -----

@@ -53,57 +53,58 @@ _MIXING = {"schedule": [], "stop": "first", "repeat": True, "max_passes": [], "s
 class Mix(Loader):
     """Several sources as one loader: each batch has rows of all of them, by weight.
 
-    A mix takes the place of a :class:`Loader` everywhere: it is iterated once for each epoch, has a length
-    and a state, and can be passed to ``forebay.torch.batches`` and the functions for other frameworks.
+    A mix takes the place of a :class:`Loader` everywhere: iterating yields the batches of one epoch, it has a length
+    and a state, and ``forebay.torch.batches`` and the functions for other frameworks take it. See
+    ``docs/recipes/several.md``.
 
-    Each step has the exact share of every source, rounded to whole rows of each lane. The rounding does not
-    add up: over any number of steps, a source is off by less than one row of each lane. There is one lane for
-    each rank unless a source has ``lanes=``; with more lanes, such as 64 lanes and batches of 64, a batch can
-    consist of one source alone. A pass over a source delivers each of its rows once, in the order of that
-    epoch of its own loader. Every epoch begins a new pass over every source.
+    Each step has the share of every source, rounded to whole rows of each lane. The rounding does not add up: over any
+    number of steps, a source is off by less than one row of each lane. There is one lane for each rank unless a source
+    has ``lanes=``, so a step should have many more rows than there are lanes.
+
+    A pass over a source delivers each of its rows once, in the order of its own loader. Every epoch begins a new pass
+    over every source.
 
     Parameters
     ----------
     sources : iterable of (source, float)
-        Sources and their weights, of which only the ratio matters. A source is a :class:`Loader` for its data
-        set, columns and rows, decoding, order and cache; or a :class:`Dataset`, path or URL, which is read in
-        its stored order. Options for all sources together, from ``batch_size`` to ``transform``, are
-        arguments of the mix. A batch has the columns of all sources: a column that a source does not have is
-        null in its rows, and columns with the same name must have the same type. Numbers, images and other
-        columns that are delivered as one array cannot be null: leave such a column out with ``columns=`` of
-        the loaders that have it, or read the batch through Arrow.
+        Sources and their weights, of which only the ratio matters. A source is a :class:`Loader`, which brings its data
+        set, columns, rows, decoding, order and cache; or a :class:`Dataset`, path or URL, which is read in its stored
+        order. A batch has the columns of all sources. A column that a source does not have is null in its rows, and
+        columns with the same name must have the same type. Numbers, images and other columns that are delivered as one
+        array cannot be null: leave such a column out with ``columns=`` of the loaders that have it, or read the batch
+        through Arrow.
     schedule : mapping from int to iterable of float, optional
-        Weights that hold from a step on, with steps counted through all epochs: ``{10_000: [0.5, 0.5]}``.
-        Default: the weights do not change.
+        Weights that hold from a step on, with steps counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the
+        weights do not change.
     random_shares : int, optional
-        Seed with which the source of each row is drawn at random, with the weights as probabilities: a step
-        has the share of a source on average, and each 32 steps have the exact share. All epochs draw the same
-        sources, in units of one row of each lane. Default: each step has the exact share of each source.
+        Seed with which the source of each row is drawn at random, with the weights as probabilities. A step then has
+        the share of a source on average, and each 32 steps have it exactly. Default: each step has the exact share of
+        each source.
     stop : {"first", "last"}, default "first"
         Whether an epoch ends when the first source has delivered all of its rows, or when all sources have.
     repeat : bool, default True
-        With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other
-        sources share the steps from then on, and an epoch delivers each row of each source once.
+        With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other sources share
+        the steps from then on, and an epoch delivers each row of each source once.
     max_passes : int or iterable of (int or None), optional
-        With ``stop="last"``, the most passes over each source in an epoch, one number for all or one for each source,
-        None for no limit: ``[None, 4]``. A source that has had its passes is left out, and the others share the steps
-        from then on. Default: no limit.
+        With ``stop="last"``, the largest number of passes over each source in an epoch: one number for all sources, or
+        one for each, such as ``[None, 4]``, where None is no limit. After its last pass a source is left out, and the
+        others share the steps. Default: no limit.
     source : bool, default False
-        Deliver a column ``source`` of int64: the number of each row's source, from 0.
+        Add a column ``source`` of int64 with the number of each row's source, from 0.
     batch_size, global_batch_size, drop_last, skip_steps, epochs, shard, threads, trace
-        The options of :class:`Loader`, for all sources together. A step with the last rows of a source is
-        shorter; ``drop_last`` leaves it out. Where sources have ``samples=``, batches and weights count windows, packs
-        or buckets; a mix of buckets alone has one bucket for each rank in a step by default.
+        The options of :class:`Loader`, for all sources together. A step with the last rows of a source is shorter;
+        ``drop_last`` leaves it out. If sources have ``samples=``, batches and weights count windows, packs or buckets;
+        a mix of buckets alone has one bucket for each rank in a step by default.
     memory : int or str, optional
-        Budget in bytes for all sources together. Each source gets the memory that its window needs, and its
-        share of the rest. Default: the default of :class:`Loader`.
+        Budget in bytes for all sources together. Each source gets the memory that its window needs, and its share of
+        the rest. Default: as for :class:`Loader`.
     transform, transform_rows, collate, transform_workers
-        The options of :class:`Loader`, for the batches of the mix.
+        The options of :class:`Loader`, for the batches of the mix. The loaders of the sources cannot have them.
 
     Notes
     -----
-    The default windows of all sources hold 1 GiB of rows together. A mix pickles like a loader. The mix does
-    not use the loaders that it was made from: close them, or do not keep them.
+    The default windows of all sources hold 1 GiB of rows together. A mix pickles like a loader. The mix does not use
+    the loaders that it was made from: close them, or do not keep them.
 
     Raises
     ------

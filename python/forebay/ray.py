@@ -245,7 +245,7 @@ def _context() -> Any:
         context = ray.train.get_context()
         context.get_world_rank()
     except RuntimeError as error:
-        raise InvalidError(f"this is not a worker of Ray Train: {error}") from None
+        raise InvalidError(f"this is not a worker of Ray Train: {error} (call it in the training function)") from None
     return context
 
 

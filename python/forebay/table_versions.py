@@ -152,10 +152,10 @@ def _read(value: bytes, place: str) -> list[str]:
         if "error" in told:
             raise IoError(
                 f"{place}: rank {_LOOKING} could not look for the newest version: {told['error']} "
-                f"(see to the error of rank {_LOOKING})"
+                f"(see the error of rank {_LOOKING})"
             )
         return [str(version) for version in told["versions"]]
     except (ValueError, TypeError, KeyError):
         raise CorruptError(
-            f"{place}: the store has something else than versions (use a store of this run alone)"
+            f"{place}: the store holds something other than versions (use a store that only this run uses)"
         ) from None

@@ -245,7 +245,7 @@ def test_a_reader_stays_in_its_process(small_url):
         ({"seed": -1}, "seed must be an int of at least 0, got -1"),
         ({"seed": "a"}, "seed must be an int of at least 0, got 'a'"),
         ({"schema_fields": "id"}, "schema_fields must be None, or a list"),
-        ({"schema_fields": ["("]}, "is no regular expression"),
+        ({"schema_fields": ["("]}, "is not a regular expression"),
     ],
 )
 def test_an_argument_that_makes_no_sense_is_named(small_url, options, message):
@@ -255,7 +255,7 @@ def test_an_argument_that_makes_no_sense_is_named(small_url, options, message):
 
 def test_a_function_that_returns_no_row_is_named(small_url):
     reader = make_reader(small_url, transform_spec=TransformSpec(lambda row: None), reader_pool_type="dummy")
-    with reader, pytest.raises(TypeError, match="the function of the TransformSpec returned NoneType"):
+    with reader, pytest.raises(TypeError, match="the function of the TransformSpec must return a dict, got NoneType"):
         next(reader)
 
 

@@ -309,8 +309,8 @@ def test_folders_are_named_by_whole_numbers_text_and_days(tmp_path):
     url = f"file://{tmp_path}/data"
     rows = [{"id": 1, "matrix": np.ones((1, 2), np.float32), "price": decimal.Decimal(1)}]
     for columns, message in (
-        (["nothing"], "partition_columns has 'nothing', and the fields are id"),
-        (["price"], "folders are named by whole numbers"),
+        (["nothing"], "partition_columns has 'nothing', which is not a field"),
+        (["price"], "which cannot name folders"),
         (["id", "id"], "differing names"),
         ("id", "must be a list"),
     ):

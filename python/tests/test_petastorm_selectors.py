@@ -164,7 +164,7 @@ def test_what_cannot_be_selected_is_refused_with_its_reason(url, tmp_path):
         (url, object(), "derived from RowGroupSelectorBase"),
         (url, SingleIndexSelector("day", ["d_0"]), None),
         (url, SingleIndexSelector("name", ["a"]), r"there is no index name \(there are by name, day"),
-        ([url, bare], selector, "the index of one data set, and there are 2 urls"),
+        ([url, bare], selector, "needs the URL of one data set, got 2"),
         ([url], selector, None),
         (bare, selector, "there is no index of row groups .build_rowgroup_index makes one"),
     ]:

@@ -87,7 +87,7 @@ class Boxes:
             raise InvalidError(f"along must be a list of names, got {self.along!r} (pass [{self.along!r}])")
         object.__setattr__(self, "along", tuple(_column(name, "along") for name in self.along))
         if self.along and not self.min_visible:
-            raise InvalidError("along needs min_visible above 0: without it no box is dropped")
+            raise InvalidError("along needs min_visible above 0: without it no box is dropped (pass min_visible=...)")
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""

@@ -59,7 +59,10 @@ class Pad:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.truncate and self.length is None:
-            raise InvalidError("truncate=True needs a length: without one, rows are as long as the longest list")
+            raise InvalidError(
+                "truncate=True needs a length: without one, rows are as long as the longest list (pass "
+                "forebay.Pad(length, truncate=True))"
+            )
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""

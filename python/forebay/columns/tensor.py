@@ -80,7 +80,9 @@ class Tensor:
         named(self.format, "format", TENSOR_FORMATS)
         named(self.byte_order, "byte_order", _BYTE_ORDERS)
         if self.byte_order == "big" and self.format != "raw":
-            raise InvalidError(f"byte_order='big', but format={self.format!r} says so itself (leave byte_order out)")
+            raise InvalidError(
+                f"byte_order='big', but files of format={self.format!r} have their own (leave byte_order out)"
+            )
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""

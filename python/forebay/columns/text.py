@@ -34,7 +34,9 @@ class Text:
 
     def __post_init__(self) -> None:
         if not hasattr(getattr(np, "dtypes", None), "StringDType"):
-            raise InvalidError(f"Text needs numpy 2 or later for its strings, this is numpy {np.__version__}")
+            raise InvalidError(
+                f"Text needs numpy 2 or later for its strings, this is numpy {np.__version__} (pip install 'numpy>=2')"
+            )
 
     def _spec(self) -> str:
         """The value in the form that the library reads."""

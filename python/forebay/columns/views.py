@@ -16,27 +16,27 @@ __all__ = ["Views"]
 class Views:
     """Several views of each image of a column: a frozen value for ``decode=``.
 
-    Each view is delivered as a column ``<column>.<view>``, in place of the stored one. An image is read and decoded
-    once for all its views. Each view has draws of its own, and so has each image of a view with a count: they depend
-    on the seed of the shuffle, the epoch, the row, the name of the view and the number in it, not on the other views,
-    threads or ranks.
+    Each view is delivered as a column ``<column>.<view>``, in place of the stored column. An image is read and decoded
+    once for all its views. See ``docs/recipes/views.md``.
 
-    What is decoded covers all views of an image, at the scale of the one that needs the largest. A view that would be
-    decoded at a smaller scale alone, as a crop of more than six times its size is, then differs from that by less
-    than one level of 255 on average for photographs. All views are made of the same pixels, so they agree in
-    ``grayscale``, ``bit_depth``, ``exif_orientation``, ``raw`` and ``max_pixels``.
+    Each image of each view has random draws of its own. They depend on the seed of the shuffle, the epoch, the row, the
+    name of the view and the image's number in it, and not on other views, threads or ranks.
 
-    :class:`Boxes`, :class:`Keypoints` and :class:`Mask` follow a view without a count by its column:
-    ``of="image.weak"``. ``emit_geometry()`` of a view delivers ``<column>.<view>.geometry``. A view is not one of
-    :meth:`Image.fit`. A null or damaged image is a bad row, as with an :class:`Image`. A cache keeps the form
-    ``"pixels"`` or ``"resized"`` if it is the same for all views, as pixels are for random crops, and otherwise
-    ``"coefficients"``.
+    The decoded part of an image covers all its views, at the scale that the largest view needs. A view that would be
+    decoded at a smaller scale if it were alone then differs by less than one level of 255 on average for photographs.
+    All views are made from the same pixels, so they must agree in ``grayscale``, ``bit_depth``, ``exif_orientation``,
+    ``raw`` and ``max_pixels``. A view cannot be an image of :meth:`Image.fit`.
+
+    :class:`Boxes`, :class:`Keypoints` and :class:`Mask` can follow a view without a count, by its column:
+    ``of="image.weak"``. ``emit_geometry()`` of a view adds a column ``<column>.<view>.geometry``. A null or damaged
+    image is a bad row, as with an :class:`Image`. A cache keeps ``"pixels"`` or ``"resized"`` if that form is the same
+    for all views, as pixels are for random crops, and otherwise ``"coefficients"``.
 
     Parameters
     ----------
     **views : Image or tuple of Image and int
-        The views by name. An image alone is one array for each row, of the shape of the image. With a count, as in
-        ``(image, 2)``, a row has that many images, in one more dimension: ``(rows, 2, *image.shape)``.
+        The views by name. An image without a count gives a column of shape ``(rows, *image.shape)``, and ``(image, 2)``
+        one of shape ``(rows, 2, *image.shape)``.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def _term(term: Any) -> dict[str, Any]:
         raise InvalidError(f"the operator of a filter must be one of {', '.join(FILTER_OPERATORS)}, got {op!r}")
     if op in ("in", "not in"):
         if not is_list(value):
-            raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
+            raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values (pass [{value!r}])")
         values = [value_of(item, f"column {column!r}") for item in value]
         # Sets are sorted, because the filter is part of the identity of an order.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values

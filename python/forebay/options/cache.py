@@ -23,7 +23,7 @@ class DiskCache:
 
     From the second epoch on, rows are read from the cache, without requests to a store and without decoding
     Parquet. A cache that is damaged, full or lost costs only time; ``loader.stats()`` reports its hits and
-    misses.
+    misses. See ``docs/guide/cache.md``.
 
     Parameters
     ----------
@@ -32,26 +32,25 @@ class DiskCache:
         becomes absolute at once.
     max_bytes : int or str
         The largest size of the cache in bytes: a number, ``"200GB"``, ``"200g"``, ``"200GiB"`` or
-        ``"200Gi"``. Row groups that do not fit are read from the store in each epoch; the others stay in the
-        cache. If a cache is larger than this when a loader opens it, its least recently used row groups are
-        removed.
+        ``"200Gi"``. Row groups that do not fit are read from the store in each epoch. If a cache is larger
+        than this when a loader opens it, its least recently used row groups are removed.
     tier : {"auto", "rows", "coefficients", "resized", "pixels"}, default "auto"
         Form in which images are stored in the cache.
 
         ``"rows"``
-            The encoded files unchanged: suitable for every size and augmentation.
+            The encoded files, unchanged. They suit every size and augmentation.
         ``"pixels"``
-            8-bit pixels before the first random operation: nothing is decoded from the second epoch on, but
-            the cache takes several times the disk space.
+            Pixels before the first random operation. From the second epoch on nothing is decoded, but the
+            cache takes several times the disk space of the files.
         ``"coefficients"``
-            The coefficients of JPEGs, without loss: suitable for every size and augmentation, with the same
-            pixels as the files, for a quarter to a half more disk space. At most half of the decoding
-            remains.
+            The coefficients of JPEGs, without loss. They suit every size and augmentation, give the same
+            pixels as the files, and take a quarter to a half more disk space. From the second epoch on, half
+            to two thirds of the decoding work is left.
         ``"resized"``
-            JPEGs in the largest size that is needed, for stored images that are much larger.
+            JPEGs of the largest size that is needed, for stored images that are much larger.
         ``"auto"``
-            Begins with rows and changes if the loop waits for image decoding and the disk has the space and
-            the speed for another form; ``state_dict()`` records which one is used.
+            ``"rows"`` at first, and another form if the loop waits for decoding and the disk has the space
+            and the speed for it. ``state_dict()`` records the form.
 
     Raises
     ------

@@ -74,9 +74,11 @@ class Shuffle:
         named(self.mixing, "mixing", MIXINGS)
         for name in ("window_rows", "piece_rows"):
             if self.mixing != "window" and getattr(self, name) is not None:
-                raise InvalidError(f"{name}={getattr(self, name)}, but mixing={self.mixing!r} has no window")
+                raise InvalidError(
+                    f"{name}={getattr(self, name)}, but mixing={self.mixing!r} has no window (leave it out)"
+                )
         if self.mixing == "stored" and self.seed != 0:
-            raise InvalidError(f"seed={self.seed}, but the stored order has no seed")
+            raise InvalidError(f"seed={self.seed}, but the stored order has no seed (leave it out)")
 
     @classmethod
     def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:

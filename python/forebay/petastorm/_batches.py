@@ -84,7 +84,7 @@ class BatchMaker:
         made = frame if self.spec.func is None else self.spec.func(frame)
         if not hasattr(made, "columns"):
             raise TypeError(
-                f"the function of the TransformSpec returned {type(made).__name__}, and a pandas.DataFrame is needed"
+                f"the function of the TransformSpec must return a pandas.DataFrame, got {type(made).__name__}"
             )
         gone = [name for name in self.spec.removed_fields if name in made.columns]
         made = made.drop(columns=gone) if gone else made

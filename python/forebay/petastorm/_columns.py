@@ -63,7 +63,10 @@ def readings(stored: Stored, schema: Unischema) -> tuple[Reading, list[Values]]:
     reading, values = Reading(), []
     for one in schema.fields.values():
         if one.name not in stored.types:
-            raise InvalidError(f"the schema has a field {one.name!r}, and the files have no such column")
+            raise InvalidError(
+                f"the schema has a field {one.name!r}, and the files have no such column (leave it out "
+                "with schema_fields=, or write the data set again)"
+            )
         reading.columns.append(one.name)
         values.append(Values(one, _maker(one, stored.types[one.name], reading)))
     return reading, values

@@ -42,12 +42,16 @@ class Keys:
             raise InvalidError(f"partition_columns must be a list of differing names, got {names!r}")
         for name in names:
             if name not in schema.fields:
-                raise InvalidError(f"partition_columns has {name!r}, and the fields are {', '.join(schema.fields)}")
+                raise InvalidError(
+                    f"partition_columns has {name!r}, which is not a field (the fields are {', '.join(schema.fields)})"
+                )
             kind = stored_type(schema.fields[name])
             if kind.name not in _OF_FOLDERS or schema.fields[name].shape != ():
-                raise InvalidError(f"field {name!r} is {kind}, and folders are named by whole numbers, text and days")
+                raise InvalidError(
+                    f"field {name!r} is {kind}, which cannot name folders (whole numbers, text and days can)"
+                )
         if len(names) == len(schema.fields):
-            raise InvalidError("partition_columns has all fields, and at least one is stored in the files")
+            raise InvalidError("partition_columns has all fields (leave out at least one, which the files store)")
         return cls(tuple(sheet.field(name) for name in names))
 
     @property

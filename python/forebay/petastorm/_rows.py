@@ -39,16 +39,19 @@ class RowMaker:
     def _transformed(self, row: dict[str, Any], spec: TransformSpec) -> tuple[Any, ...]:
         made = spec.func(row) if spec.func is not None else row
         if not isinstance(made, Mapping):
-            raise TypeError(f"the function of the TransformSpec returned {type(made).__name__}, and a dict is needed")
+            raise TypeError(f"the function of the TransformSpec must return a dict, got {type(made).__name__}")
         removed = spec.removed_fields
         if spec.selected_fields is None:
             others = [name for name in made if name not in self.names and name not in removed]
             if others:
                 raise TypeError(
                     f"the function of the TransformSpec returned fields that are not in its edit_fields: "
-                    f"{', '.join(others)}"
+                    f"{', '.join(others)} (add them, or do not return them)"
                 )
         missing = [name for name in self.names if name not in made]
         if missing:
-            raise TypeError(f"the function of the TransformSpec did not return the fields {', '.join(missing)}")
+            raise TypeError(
+                f"the function of the TransformSpec did not return the fields {', '.join(missing)} (return them, or "
+                "name them in removed_fields)"
+            )
         return tuple(made[name] for name in self.names)

@@ -42,7 +42,7 @@ class LoaderBase:
 
     def __iter__(self) -> Iterator[Any]:
         if self._error is not None:
-            raise RuntimeError(f"the last pass failed with {self._error!r}, so there is no other one")
+            raise RuntimeError(f"the last pass failed with {self._error!r} (make another reader and loader)")
         if self._in_iter:
             raise RuntimeError(
                 "You must finish a full pass of Petastorm DataLoader before making another pass from the beginning: "

@@ -384,7 +384,7 @@ def _row_groups(urls: Any, stored: Stored, selector: Any) -> set[int] | None:
         raise ValueError("rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase")
     if not isinstance(urls, str):
         if len(urls) != 1:
-            raise ValueError(f"a rowgroup_selector asks the index of one data set, and there are {len(urls)} urls")
+            raise ValueError(f"a rowgroup_selector needs the URL of one data set, got {len(urls)}")
         (urls,) = urls
     indexes = get_row_group_indexes(urls)
     unknown = sorted(set(selector.get_index_names()) - set(indexes))

@@ -182,7 +182,7 @@ def match_unischema_fields(schema: Unischema, field_regex: Iterable[str] | None)
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"schema_fields has {pattern!r}, which is no regular expression: {error}") from error
+            raise ValueError(f"schema_fields has {pattern!r}, which is not a regular expression: {error}") from error
     found = [field for name, field in schema.fields.items() if any(re.fullmatch(one, name) for one in patterns)]
     begun = [name for name in schema.fields if any(re.match(one, name) for one in patterns)]
     others = sorted(set(begun) - {field.name for field in found})

@@ -105,6 +105,6 @@ def write(
             folders.add(name, stored, number)
         folders.finish()
         if not folders.row_groups:
-            raise InvalidError("there are no rows to write")
+            raise InvalidError("there are no rows to write (pass at least one)")
         described(files, path, form.sheet, schema, folders.row_groups)
     return folders.rows

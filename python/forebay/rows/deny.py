@@ -85,7 +85,7 @@ def _is_place(part: Any) -> bool:
 def _rows(part: Any) -> list[int]:
     if _is_place(part):
         if part.row_id is None:
-            raise InvalidError(f"deny has {part!r} in it, which has no row id")
+            raise InvalidError(f"deny has {part!r} in it, which has no row id (pass results of which() or skipped())")
         return [int(part.row_id)]
     listed = _listed(part)
     if not isinstance(listed, Iterable) or isinstance(listed, bytes):

@@ -28,26 +28,26 @@ class Pack:
 
     - ``position_ids``, of the same shape: the position of each number in its list, counted from the beginning
       of the list in the pack,
-    - ``segment_ids``, of the same shape: the number of the list in the pack to which each number belongs,
-      from 1; 0 for the filling at the end,
-    - ``cu_seqlens``, a :class:`Ragged`: the borders of the lists in a pack, from 0 to ``length``. The filling
+    - ``segment_ids``, of the same shape: for each number, which list of the pack it belongs to, counted from 1;
+      0 for the padding at the end,
+    - ``cu_seqlens``, a :class:`Ragged`: the borders of the lists in a pack, from 0 to ``length``. The padding
       counts as a list of its own at the end. :meth:`flash` makes the arguments of flash attention from it.
 
-    Lists are packed within their row group, so each row group has one pack or a few that are not full, unless
+    Lists are packed within their row group, so each row group has a pack or a few that are not full, unless
     ``across`` says otherwise. Packs are the same in each epoch; batches, plans and states count packs. The
-    lengths of the lists are read before the first epoch, and kept on local disk if this took more than 4 MiB
-    of local files or any request to a store.
+    lengths of the lists are read before the first epoch, and are kept on local disk if this read more than
+    4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
     columns : str or iterable of str
-        A column of lists of numbers; or several columns that are packed alike, whose lists have the same
+        A column of lists of numbers, or several columns that are packed alike. Their lists must have the same
         length in each row. Fields of structures cannot be packed.
     length : int
         Number of numbers in a pack.
     split : bool, default True
-        Put one list after the other, and cut a list where a pack ends. With False, lists stay whole: each
-        list, from the longest on, is put into the pack in which it leaves the least room.
+        Join the lists, and cut a list where a pack ends. With False, lists stay whole: each list, the longest
+        first, is put into the pack in which it leaves the least room.
     truncate : bool, default False
         With ``split=False``, cut off lists that are longer than a pack. By default such lists are an error,
         or are left out with ``on_bad_row=forebay.Skip(...)``.
@@ -56,14 +56,14 @@ class Pack:
         named is filled with 0. The type of the column and a float64 must be able to hold the number. Labels
         need -100, or another number that the loss ignores: ``{"labels": -100}``.
     lengths : str, optional
-        Column of whole numbers with the length of the lists in each row, to plan without reading the lists. A
-        list of another length makes its row bad, and its pack is left out. Default: the lists of the first
-        column are read.
+        Column of whole numbers with the length of the lists in each row. Packs are then planned without
+        reading the lists. A list of another length makes its row bad, and its pack is left out. Default: the
+        lists of the first column are read.
     across : {"row_group", "file", "dataset"}, default "row_group"
         How far split lists continue: to the end of their row group, to the end of their file, or through all
-        files whose folders have the same keys, in the order of their paths. With "file" and "dataset", the
-        lists of a pack that crosses a border are read twice: with their own row group, and with the row group
-        before it.
+        files whose folders have the same keys, in the order of their paths. With ``"file"`` and
+        ``"dataset"``, the lists of a pack that crosses a border are read twice: with their own row group, and
+        with the row group before it.
 
     Raises
     ------
@@ -193,22 +193,22 @@ def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, fl
 class Bucket:
     """Samples of several rows of one row group with similar lengths: a frozen value for ``samples=``.
 
-    Each bucket is a batch, so that rows need little padding to the longest row of their batch. With
-    ``batch_size=n`` a batch is n buckets, and holds up to n times their rows and tokens. All ranks have the
-    same number of batches, although the numbers of rows differ. The rows of a row group are sorted by length
-    and cut into buckets, which are the same in each epoch; plans and states count buckets. The lengths of the
-    rows are read before the first epoch, and kept on local disk if this took more than 4 MiB of local files
-    or any request to a store.
+    Each bucket is a batch, so rows need little padding to the length of the longest row of their batch. With
+    ``batch_size=n`` a batch is n buckets, with up to n times the rows and tokens. All ranks have the same
+    number of batches, although their numbers of rows differ. The rows of a row group are sorted by length and
+    cut into buckets, which are the same in each epoch; plans and states count buckets. The lengths of the
+    rows are read before the first epoch, and are kept on local disk if this read more than 4 MiB of local
+    files or made any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
     by : str
-        Column of lists or texts, whose length is the length of the row, or of whole numbers with that length;
-        by its stored name, as in filters. The length of a text is the number of bytes of its UTF-8.
+        Stored name of a column of lists or texts, whose length is the length of the row, or of a column of
+        whole numbers, which are the lengths. The length of a text is its number of UTF-8 bytes.
     rows : int, optional
         The largest number of rows in a bucket.
     tokens : int, optional
-        The largest number of values in a bucket, when all its rows are padded to the longest row. A row with
+        The largest number of values in a bucket after all its rows are padded to the longest row. A row with
         more values is an error when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``.
         One of ``rows`` and ``tokens`` is needed.
 

@@ -28,30 +28,29 @@ class Window:
 
     Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images
     ``(windows, rows, H, W, C)``; text and lists are :class:`Ragged` with a value for each row of a window.
-    The rows of a window follow each other in stored order among the rows that a ``filter`` selects;
-    ``across`` says whether a window crosses the borders of row groups. A row may be in several windows or in
-    none. Batches, plans and states count windows; the window of a shuffle counts rows. The images of a window
-    have one random crop, flip and change of colours, so that the frames of a clip stay together; ``frames``
-    says otherwise.
+    The rows of a window follow each other in stored order, among the rows that a ``filter`` selects. A row
+    may be in several windows or in none. Batches, plans and states count windows; the window of a shuffle
+    counts rows. All images of a window get the same random crop, flip and colours, unless ``frames`` is
+    ``"alone"``. See ``docs/guide/samples.md``.
 
-    The columns ``by`` and ``within`` are read before the first epoch, and the windows are kept on local disk
-    if this took more than 4 MiB of local files or any request to a store. Both columns are given by their
-    stored names, as in filters. A bad row counts once for each window that is left out because of it:
-    ``at_most`` of :class:`Skip` is then a number of windows.
+    ``by`` and ``within`` are stored names, as in filters. These columns are read before the first epoch, and
+    the windows are kept on local disk if this read more than 4 MiB of local files or made any request to a
+    store. A bad row counts once for each window that is left out because of it: ``at_most`` of :class:`Skip`
+    is then a number of windows.
 
     Parameters
     ----------
     fields : int or mapping from int to list of str
-        Number of rows in a window, the same for all columns. Or columns by offset, as in ``{-1: ["x"], 0:
-        ["x", "y"]}``: a window reaches from the lowest offset to the highest, and a column has a value for
-        each offset that lists it, in ascending order. Without ``columns=`` these columns are read.
+        Number of rows in a window, with all columns. Or columns by offset, as in ``{-1: ["x"], 0: ["x",
+        "y"]}``: a window reaches from the lowest offset to the highest, and a column has a value for each
+        offset that lists it, in ascending order. Without ``columns=`` these columns are read.
     by : str, optional
         Column of numbers or times that ascend within a window. Rows that are not stored in this order are an
         error; a row without a value is in no window. Default: none.
     gap : float or datetime.timedelta, optional
-        The largest difference in ``by`` between a row and the row before it: a number, or a duration for
-        times; a number for times is in the column's unit, and floats are compared at their precision.
-        Default: any difference.
+        The largest difference in ``by`` between a row and the row before it. For times, it is a
+        ``timedelta``, or a number in the column's unit. Floats are compared at their precision. Default: any
+        difference.
     overlap : bool or int, default True
         With True, a window begins at each row. With False, windows share no row, and each window begins later
         in ``by`` than the end of the window before. An int is the number of rows that a window shares with
@@ -68,9 +67,9 @@ class Window:
         (pyarrow's ``write_page_index=True``), or is local and has 1 MiB or more of a column in a row group;
         otherwise, and always for lists, the next row groups are read whole, and therefore twice.
     frames : {"together", "alone"}, default "together"
-        How the random crops, flips and colours of a window's images are drawn. By default they are drawn once
-        for all rows of a window, and anew for each window of a row. With ``"alone"`` they are drawn for each
-        row, which has the same pixels in all windows of an epoch.
+        How the random crops, flips and colours of images are drawn. By default, once for all rows of a
+        window, and anew for the next window. With ``"alone"``, for each row, which then has the same pixels
+        in all windows of an epoch.
 
     Raises
     ------

@@ -108,7 +108,9 @@ class Shard:
             return cls(rank=int(said.rank), world=int(said.world))
         except (TypeError, ValueError) as error:
             variables = " and ".join(f"{name}={value!r}" for name, value in said.variables.items())
-            raise InvalidError(f"{variables} are not a rank and a world size: {error}") from None
+            raise InvalidError(
+                f"{variables} are not a rank and a world size: {error} (correct them, or {launchers.NEXT})"
+            ) from None
 
     @classmethod
     def from_sharding(cls, sharding: Any) -> Shard:

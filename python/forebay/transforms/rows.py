@@ -213,7 +213,7 @@ def _structure(name: str, values: list[Any], empty: Empty) -> dict[str, Any]:
         if not isinstance(value, Mapping) or value.keys() != values[0].keys():
             raise InvalidError(
                 f"the dicts of column {name!r} differ: row {at} of the batch has {_shown(value)}, row 0 has "
-                f"{_shown(values[0])}",
+                f"{_shown(values[0])} (return the same keys for each row)",
                 column=name,
             )
     return {field: stacked(f"{name}.{field}", [value[field] for value in values], empty) for field in values[0]}
