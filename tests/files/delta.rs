@@ -12,13 +12,14 @@ use forebay::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema}
 use forebay::filter::{Expr, Value as FilterValue, col};
 use forebay::object_store::ObjectStoreExt;
 use forebay::object_store::memory::InMemory;
-use forebay::{Dataset, ErrorKind, OpenOptions, Shard, Shuffle};
+use forebay::{Dataset, ErrorKind, OpenOptions, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::laws;
 use crate::vectors::{inline, vector, z85};
 
 /// Rows of a row group of the files.
@@ -481,47 +482,19 @@ fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Over all ranks each row that is not deleted comes in an epoch, once but for the rows that fill the
-    /// last step, and all ranks have equally many batches.
+    /// The deleted rows are those of deletion vectors in the log.
     #[test]
-    fn the_laws_hold_on_tables_with_deleted_rows(
-        files in prop::collection::vec((1u16..30, prop::collection::btree_set(0u16..30, 0..20)), 1..5),
-        world in 1u32..4,
-        batch_size in 1u64..6,
-        seed in any::<u64>(),
-    ) {
+    fn the_laws_hold_on_tables_with_deleted_rows(files in laws::files(), shared in laws::shared()) {
         let table = DeltaTable::new();
         let mut actions = only_ids().to_vec();
         let (mut live, mut next) = (Vec::new(), 0i64);
         for (at, (rows, deleted)) in files.iter().enumerate() {
-            let deleted: BTreeSet<u16> = deleted.iter().copied().filter(|row| row < rows).collect();
             let add = table.ids(&format!("{at}.parquet"), next..next + i64::from(*rows));
             live.extend((0..*rows).filter(|row| !deleted.contains(row)).map(|row| next + i64::from(row)));
             next += i64::from(*rows);
-            actions.push(if deleted.is_empty() { add } else { without(add, inline(&deleted)) });
+            actions.push(if deleted.is_empty() { add } else { without(add, inline(deleted)) });
         }
         table.commit(0, &actions);
-        let dataset = table.open().unwrap();
-        prop_assert_eq!(dataset.rows(), live.len() as u64);
-        // By default there is a lane for each rank, and none without a row.
-        if live.len() < world as usize {
-            return Ok(());
-        }
-        let (mut delivered, mut steps) = (Vec::<i64>::new(), BTreeSet::new());
-        for rank in 0..world {
-            let loader = dataset.loader().shard(Shard::new(rank, world).unwrap());
-            let loader = loader.shuffle(Shuffle::seeded(seed)).batch_size(batch_size).build().unwrap();
-            let batches: Vec<RecordBatch> = loader.epoch(1).map(Result::unwrap).collect();
-            steps.insert(batches.len());
-            for batch in &batches {
-                delivered.extend(batch["id"].as_primitive::<Int64Type>().values());
-            }
-        }
-        delivered.sort_unstable();
-        let padding = delivered.len() - live.len();
-        delivered.dedup();
-        prop_assert_eq!(delivered, live);
-        prop_assert!(padding < world as usize, "{} rows that fill the last step", padding);
-        prop_assert_eq!(steps.len(), 1);
+        laws::hold(&table.open().unwrap(), &live, shared)?;
     }
 }
