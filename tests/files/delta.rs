@@ -201,6 +201,44 @@ fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
 }
 
 /// A file from before the table's columns were renamed, dropped, added and widened, and one from after.
+/// The pages of a file are left out for deleted rows as they are for rows that a filter leaves out.
+#[test]
+fn pages_of_which_all_rows_are_deleted_are_not_read() {
+    const ROWS: i64 = 6000;
+    const DELETED: u16 = 4096;
+    const PAGE: usize = 500;
+    let table = DeltaTable::new();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let cells: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..ROWS).map(|row| [row as u8; 300])));
+    let rows = RecordBatch::try_from_iter([("id", ids), ("cell", cells)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_write_batch_size(PAGE)
+        .set_data_page_row_count_limit(PAGE);
+    let file = File::create(table.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let size = fs::metadata(table.path().join("a.parquet")).unwrap().len();
+    let stats = json!({"numRecords": ROWS}).to_string();
+    let add = json!({"add": {"path": "a.parquet", "partitionValues": {}, "size": size, "modificationTime": 1,
+        "dataChange": true, "stats": stats}});
+    let fields = json!([field("id", &json!("long")), field("cell", &json!("binary"))]);
+    table.commit(0, &[protocol(&["deletionVectors"]), metadata(&fields, "none"), add.clone()]);
+    let read = || {
+        let dataset = table.open().unwrap();
+        let opened = dataset.traffic().bytes_needed;
+        (self::ids(&dataset), dataset.traffic().bytes_needed - opened)
+    };
+    let (all, of_all) = read();
+    assert_eq!(all.len(), ROWS as usize);
+    let deleted = without(add, inline(&(0..DELETED).collect()));
+    table.commit(1, &[json!({"remove": {"path": "a.parquet"}}), deleted]);
+    let (left, of_left) = read();
+    assert_eq!(left, (i64::from(DELETED)..ROWS).collect::<Vec<_>>());
+    assert!(of_left < of_all / 2, "{of_left} of {of_all} bytes for less than a third of the rows");
+}
+
 #[test]
 fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
     let numbered = |name: &str, of: DataType, id: i32| {
