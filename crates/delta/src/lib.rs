@@ -37,7 +37,6 @@ pub use protocol::SUPPORTED_FEATURES;
 pub use replay::{Replay, commit_time};
 pub use schema::{Column, Found, StoredName};
 pub use segment::{Commit, LogEntry, Segment, commits};
-pub use statistics::{ColumnStatistics, Nulls};
 pub use table::{File, Table};
 
 /// The folder of the log in that of its table.

@@ -32,7 +32,7 @@ const RUN_BYTES: u128 = 8;
 /// The bytes of runs of deleted rows that are hashed at once.
 const HASHED_AT_ONCE: usize = 4096;
 
-pub use statistics::{FileStatistics, Listed, ListedBounds, ListedColumn, ListedNulls, TableStatistics};
+pub use statistics::{FileStatistics, Listed, ListedBounds, TableStatistics};
 #[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
 pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVersions};
