@@ -12,13 +12,14 @@ use forebay::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema}
 use forebay::filter::{Expr, Value as FilterValue, col};
 use forebay::object_store::ObjectStoreExt;
 use forebay::object_store::memory::InMemory;
-use forebay::{Dataset, ErrorKind, OpenOptions, Shard, Shuffle};
+use forebay::{Dataset, ErrorKind, OpenOptions, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::laws;
 use crate::vectors::{inline, vector, z85};
 
 /// Rows of a row group of the files.
@@ -200,6 +201,44 @@ fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
 }
 
 /// A file from before the table's columns were renamed, dropped, added and widened, and one from after.
+/// The pages of a file are left out for deleted rows as they are for rows that a filter leaves out.
+#[test]
+fn pages_of_which_all_rows_are_deleted_are_not_read() {
+    const ROWS: i64 = 6000;
+    const DELETED: u16 = 4096;
+    const PAGE: usize = 500;
+    let table = DeltaTable::new();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let cells: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..ROWS).map(|row| [row as u8; 300])));
+    let rows = RecordBatch::try_from_iter([("id", ids), ("cell", cells)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_write_batch_size(PAGE)
+        .set_data_page_row_count_limit(PAGE);
+    let file = File::create(table.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let size = fs::metadata(table.path().join("a.parquet")).unwrap().len();
+    let stats = json!({"numRecords": ROWS}).to_string();
+    let add = json!({"add": {"path": "a.parquet", "partitionValues": {}, "size": size, "modificationTime": 1,
+        "dataChange": true, "stats": stats}});
+    let fields = json!([field("id", &json!("long")), field("cell", &json!("binary"))]);
+    table.commit(0, &[protocol(&["deletionVectors"]), metadata(&fields, "none"), add.clone()]);
+    let read = || {
+        let dataset = table.open().unwrap();
+        let opened = dataset.traffic().bytes_needed;
+        (self::ids(&dataset), dataset.traffic().bytes_needed - opened)
+    };
+    let (all, of_all) = read();
+    assert_eq!(all.len(), ROWS as usize);
+    let deleted = without(add, inline(&(0..DELETED).collect()));
+    table.commit(1, &[json!({"remove": {"path": "a.parquet"}}), deleted]);
+    let (left, of_left) = read();
+    assert_eq!(left, (i64::from(DELETED)..ROWS).collect::<Vec<_>>());
+    assert!(of_left < of_all / 2, "{of_left} of {of_all} bytes for less than a third of the rows");
+}
+
 #[test]
 fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
     let numbered = |name: &str, of: DataType, id: i32| {
@@ -481,47 +520,19 @@ fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Over all ranks each row that is not deleted comes in an epoch, once but for the rows that fill the
-    /// last step, and all ranks have equally many batches.
+    /// The deleted rows are those of deletion vectors in the log.
     #[test]
-    fn the_laws_hold_on_tables_with_deleted_rows(
-        files in prop::collection::vec((1u16..30, prop::collection::btree_set(0u16..30, 0..20)), 1..5),
-        world in 1u32..4,
-        batch_size in 1u64..6,
-        seed in any::<u64>(),
-    ) {
+    fn the_laws_hold_on_tables_with_deleted_rows(files in laws::files(), shared in laws::shared()) {
         let table = DeltaTable::new();
         let mut actions = only_ids().to_vec();
         let (mut live, mut next) = (Vec::new(), 0i64);
         for (at, (rows, deleted)) in files.iter().enumerate() {
-            let deleted: BTreeSet<u16> = deleted.iter().copied().filter(|row| row < rows).collect();
             let add = table.ids(&format!("{at}.parquet"), next..next + i64::from(*rows));
             live.extend((0..*rows).filter(|row| !deleted.contains(row)).map(|row| next + i64::from(row)));
             next += i64::from(*rows);
-            actions.push(if deleted.is_empty() { add } else { without(add, inline(&deleted)) });
+            actions.push(if deleted.is_empty() { add } else { without(add, inline(deleted)) });
         }
         table.commit(0, &actions);
-        let dataset = table.open().unwrap();
-        prop_assert_eq!(dataset.rows(), live.len() as u64);
-        // By default there is a lane for each rank, and none without a row.
-        if live.len() < world as usize {
-            return Ok(());
-        }
-        let (mut delivered, mut steps) = (Vec::<i64>::new(), BTreeSet::new());
-        for rank in 0..world {
-            let loader = dataset.loader().shard(Shard::new(rank, world).unwrap());
-            let loader = loader.shuffle(Shuffle::seeded(seed)).batch_size(batch_size).build().unwrap();
-            let batches: Vec<RecordBatch> = loader.epoch(1).map(Result::unwrap).collect();
-            steps.insert(batches.len());
-            for batch in &batches {
-                delivered.extend(batch["id"].as_primitive::<Int64Type>().values());
-            }
-        }
-        delivered.sort_unstable();
-        let padding = delivered.len() - live.len();
-        delivered.dedup();
-        prop_assert_eq!(delivered, live);
-        prop_assert!(padding < world as usize, "{} rows that fill the last step", padding);
-        prop_assert_eq!(steps.len(), 1);
+        laws::hold(&table.open().unwrap(), &live, shared)?;
     }
 }

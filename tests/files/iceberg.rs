@@ -17,8 +17,11 @@ use forebay::object_store::memory::InMemory;
 use forebay::{Dataset, ErrorKind, OpenOptions, Shuffle};
 use forebay_iceberg::{Metadata, Scan, manifests};
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::laws;
 
 /// Where the tables say that they are: they were moved since.
 const WRITTEN: &str = "s3://acme/lake/t";
@@ -94,6 +97,16 @@ impl IcebergTable {
         let ids = Int64Array::from_iter(ids);
         let file = self.file(name, vec![(numbered("id", DataType::Int64, 1), Arc::new(ids))]);
         with(file, json!({"content": 2, "equality_ids": [1]}))
+    }
+
+    /// A deletion vector for the rows of a file.
+    fn puffin(&self, name: &str, file: &str, rows: &[u16]) -> Value {
+        let bytes = [b"PFA1", &*vector(rows), b"PFA1"].concat();
+        fs::write(self.path().join(name), &bytes).unwrap();
+        json!({"content": 1, "file_path": format!("{WRITTEN}/{name}"), "file_format": "PUFFIN", "partition": {},
+            "record_count": rows.len(), "file_size_in_bytes": bytes.len(),
+            "referenced_data_file": format!("{WRITTEN}/{file}"), "content_offset": 4,
+            "content_size_in_bytes": bytes.len() - 8})
     }
 
     fn add(&mut self, sequence: i64, files: Vec<Value>) -> &mut Self {
@@ -184,11 +197,7 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
     let (a, b, c) = (table.ids("a", 0..10), table.ids("b", 10..20), table.ids("c", 0..10));
     let positions = table.positions("p", &[("a", 0), ("a", 1), ("b", 9), ("gone", 3), ("c", 5)]);
     let equal = table.equal("e", [Some(3), Some(12), None]);
-    let puffin = [b"PFA1", &*vector(&[2, 4]), b"PFA1"].concat();
-    fs::write(table.path().join("d.puffin"), &puffin).unwrap();
-    let of_b = json!({"content": 1, "file_path": format!("{WRITTEN}/d.puffin"), "file_format": "PUFFIN", "partition": {},
-        "record_count": 2, "file_size_in_bytes": puffin.len(), "referenced_data_file": format!("{WRITTEN}/b"),
-        "content_offset": 4, "content_size_in_bytes": puffin.len() - 8});
+    let of_b = table.puffin("d.puffin", "b", &[2, 4]);
     table.add(1, vec![a, b]).add(2, vec![positions, equal, of_b]).add(2, vec![c]).write();
     let dataset = table.open().unwrap();
     // `a` loses two rows by position and one by value; `b` two by the vector, in place of positions, and one
@@ -428,4 +437,41 @@ fn files_of_avro_with_changed_bytes_are_read_or_refused() {
         }
     }
     assert!(refused > MUTANTS / 2, "{refused}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The rows of a file are deleted by position, by value or by a vector.
+    #[test]
+    fn the_laws_hold_on_tables_with_deleted_rows(
+        files in laws::files(),
+        ways in prop::collection::vec(0..3, 5),
+        shared in laws::shared(),
+    ) {
+        let mut table = IcebergTable::of_ids();
+        let (mut live, mut next) = (Vec::new(), 0i64);
+        let (mut stored, mut deletes) = (Vec::new(), Vec::new());
+        for (at, ((rows, deleted), way)) in files.iter().zip(ways).enumerate() {
+            let (name, first) = (format!("{at}"), next);
+            next += i64::from(*rows);
+            stored.push(table.ids(&name, first..next));
+            let is_live = |row: &u16| !deleted.contains(row);
+            live.extend((0..*rows).filter(is_live).map(|row| first + i64::from(row)));
+            let rows: Vec<u16> = deleted.iter().copied().collect();
+            deletes.extend((!rows.is_empty()).then(|| match way {
+                0 => {
+                    let places: Vec<_> = rows.iter().map(|row| (&*name, i64::from(*row))).collect();
+                    table.positions(&format!("of-{at}"), &places)
+                }
+                1 => table.equal(&format!("of-{at}"), rows.iter().map(|row| Some(first + i64::from(*row)))),
+                _ => table.puffin(&format!("of-{at}"), &name, &rows),
+            }));
+        }
+        table.add(1, stored);
+        if !deletes.is_empty() {
+            table.add(2, deletes);
+        }
+        laws::hold(&table.write().open().unwrap(), &live, shared)?;
+    }
 }

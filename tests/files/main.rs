@@ -6,6 +6,7 @@ mod delta;
 mod filters;
 mod foreign;
 mod iceberg;
+mod laws;
 mod nulls;
 mod page_index;
 mod places;

@@ -10,6 +10,7 @@ pub mod fail;
 mod misfit;
 pub mod names;
 pub mod nested;
+pub mod statistics;
 pub mod vectors;
 mod widen;
 

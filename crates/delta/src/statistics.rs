@@ -11,6 +11,7 @@ use forebay_arrow::array::{
     new_null_array,
 };
 use forebay_arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
+use forebay_arrow::statistics::{ColumnStatistics, Nulls};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -22,33 +23,6 @@ const MAY_BE_CUT: usize = 32;
 
 /// More than any byte of a text.
 const BEHIND_ALL: u8 = 0xff;
-
-/// The least and the greatest value of a column in each file, and whether it has nulls. A file has both
-/// bounds or neither.
-#[derive(Debug)]
-pub struct ColumnStatistics {
-    /// Its place among the columns of the table.
-    pub column: usize,
-    /// Not greater than any value: booleans, 64-bit integers and floats, bytes of texts, dates and times.
-    pub least: ArrayRef,
-    /// Not less than any value.
-    pub greatest: ArrayRef,
-    /// Whether each file has nulls.
-    pub nulls: Box<[Nulls]>,
-}
-
-/// Which rows of a file lack a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Nulls {
-    /// It is not known, or some do.
-    #[default]
-    Unknown,
-    /// None.
-    None,
-    /// All.
-    All,
-}
 
 /// The statistics of a file, as far as they are of use.
 #[derive(Default, Deserialize)]
@@ -64,7 +38,7 @@ struct OfFile {
 pub(crate) fn of_files<'a>(
     columns: &[TableColumn],
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
-) -> Vec<ColumnStatistics> {
+) -> BTreeMap<String, ColumnStatistics> {
     let files = texts.len();
     let of_columns = columns.iter().enumerate().filter(|(_, column)| !column.is_partition);
     let by_name: HashMap<&str, usize> =
@@ -95,7 +69,8 @@ pub(crate) fn of_files<'a>(
             }
         }
     }
-    building.into_iter().map(|(column, building)| building.finish(column, files)).collect()
+    let name = |column: usize| columns[column].field.name().clone();
+    building.into_iter().map(|(column, building)| (name(column), building.finish(files))).collect()
 }
 
 /// The statistics of a column for the files so far.
@@ -170,7 +145,7 @@ impl Building {
         }
     }
 
-    fn finish(mut self, column: usize, files: usize) -> ColumnStatistics {
+    fn finish(mut self, files: usize) -> ColumnStatistics {
         self.fill(files);
         self.nulls.resize(files, Nulls::Unknown);
         let [least, greatest]: [ArrayRef; 2] = match self.bounds {
@@ -180,7 +155,7 @@ impl Building {
             StoredBounds::Bytes(ends) => ends.map(|mut end| Arc::new(end.finish()) as ArrayRef),
             StoredBounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
         };
-        ColumnStatistics { column, least, greatest, nulls: self.nulls.into() }
+        ColumnStatistics { least, greatest, nulls: self.nulls.into() }
     }
 }
 
@@ -251,7 +226,7 @@ mod tests {
             r#"{{"type":"struct","fields":[{{"name":"x","type":"{data_type}","nullable":true,"metadata":{{}}}}]}}"#
         );
         let columns = schema::columns(&schema, &[], Found::AsNamed).unwrap();
-        of_files(&columns, texts.iter().map(|text| Some(*text))).pop().unwrap()
+        of_files(&columns, texts.iter().map(|text| Some(*text))).remove("x").unwrap()
     }
 
     fn between(least: &str, greatest: &str) -> String {

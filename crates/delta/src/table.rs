@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use forebay_arrow::array::ArrayRef;
+use forebay_arrow::statistics::ColumnStatistics;
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::deletion::DeletionVector;
 use crate::partition;
-use crate::schema::{Found, TableColumn};
-use crate::statistics::ColumnStatistics;
+use crate::schema::{TableColumn, Found};
 
 /// One version of a table: its columns and its live files.
 #[derive(Debug)]
@@ -33,8 +33,9 @@ pub struct Table {
     pub configuration: BTreeMap<String, String>,
     /// The live files, in the order of their paths.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns for which the log has some, with the files in their order.
-    pub statistics: Vec<ColumnStatistics>,
+    /// The statistics of the columns for which the log has some, by their names, with the files in their
+    /// order.
+    pub statistics: BTreeMap<String, ColumnStatistics>,
 }
 
 /// A file of a table.

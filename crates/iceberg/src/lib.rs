@@ -42,5 +42,4 @@ pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
 pub use scan::Scan;
 pub use schema::TableColumn;
-pub use statistics::{ColumnStatistics, Nulls};
-pub use table::{Equality, Positions, Table, TableFile};
+pub use table::{Equality, TableFile, Positions, Table};

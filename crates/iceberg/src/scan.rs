@@ -179,10 +179,10 @@ impl<'a> Scan<'a> {
         self.positions.retain(|positions| first <= positions.sequence);
         self.equalities.retain(|equality| first < equality.sequence);
         Table {
+            statistics: self.statistics.finish(&self.columns),
             columns: self.columns,
             partitions: self.constants,
             files: self.files,
-            statistics: self.statistics.finish(),
             positions: self.positions,
             equalities: self.equalities,
         }

@@ -10,37 +10,11 @@ use forebay_arrow::array::{
     new_null_array,
 };
 use forebay_arrow::datatypes::{DataType, TimeUnit};
+use forebay_arrow::statistics::{ColumnStatistics, Nulls};
 
 use crate::avro::AvroValue;
 use crate::schema::TableColumn;
 use crate::value::MICROSECONDS_A_DAY;
-
-/// The least and the greatest value of a column in each file, and whether it has nulls. A file has both
-/// bounds or neither.
-#[derive(Debug)]
-pub struct ColumnStatistics {
-    /// The place of the column among the columns of the table.
-    pub column: usize,
-    /// Not greater than any value: booleans, 64-bit integers and floats, bytes of texts, dates and times.
-    pub least: ArrayRef,
-    /// Not less than any value.
-    pub greatest: ArrayRef,
-    /// Whether each file has nulls.
-    pub nulls: Box<[Nulls]>,
-}
-
-/// Which rows of a file lack a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Nulls {
-    /// It is not known, or some do.
-    #[default]
-    Unknown,
-    /// None.
-    None,
-    /// All.
-    All,
-}
 
 /// The statistics of a file as a manifest has them, by the numbers of the columns.
 #[derive(Debug, Default)]
@@ -107,9 +81,12 @@ impl Collected {
         self.columns.entry(column).or_insert_with(|| Building::new(&columns[column]))
     }
 
-    pub(crate) fn finish(self) -> Vec<ColumnStatistics> {
-        let files = self.files;
-        self.columns.into_iter().map(|(column, building)| building.finish(column, files)).collect()
+    /// The statistics by the names of the columns.
+    pub(crate) fn finish(self, columns: &[Column]) -> BTreeMap<String, ColumnStatistics> {
+        let finished = |(column, building): (usize, Building)| {
+            (columns[column].field.name().clone(), building.finish(self.files))
+        };
+        self.columns.into_iter().map(finished).collect()
     }
 }
 
@@ -168,7 +145,7 @@ impl Building {
         }
     }
 
-    fn finish(mut self, column: usize, files: usize) -> ColumnStatistics {
+    fn finish(mut self, files: usize) -> ColumnStatistics {
         self.nulls.resize(files, Nulls::Unknown);
         let [least, greatest]: [ArrayRef; 2] = match self.bounds {
             FileBounds::Whole(ends) => filled(ends, files).map(|end| typed(end, &self.data_type)),
@@ -177,7 +154,7 @@ impl Building {
                 .map(|end| Arc::new(end.iter().map(Option::as_ref).collect::<BinaryArray>()) as _),
             FileBounds::Unread => [(); 2].map(|()| new_null_array(&DataType::Null, files)),
         };
-        ColumnStatistics { column, least, greatest, nulls: self.nulls.into() }
+        ColumnStatistics { least, greatest, nulls: self.nulls.into() }
     }
 }
 
@@ -253,7 +230,7 @@ mod tests {
         for (file, stated) in files.into_iter().enumerate() {
             assert_eq!(collected.add(&columns, 3, stated), file as u32);
         }
-        collected.finish().pop().unwrap()
+        collected.finish(&columns).remove("x").unwrap()
     }
 
     fn between(least: &[u8], greatest: &[u8]) -> Stated {
@@ -273,7 +250,6 @@ mod tests {
         let long = between(&1i64.to_le_bytes(), &(1i64 << 40).to_le_bytes());
         let short = between(&[1, 2], &[3, 4]);
         let found = collected("long", vec![Stated::default(), widened, lone, long, short, unknown]);
-        assert_eq!(found.column, 1);
         let values = |array: &ArrayRef| array.as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
         assert_eq!(values(&found.least), [None, Some(-5), None, Some(1), None, None]);
         assert_eq!(values(&found.greatest), [None, Some(7), None, Some(1 << 40), None, None]);

@@ -1,10 +1,12 @@
 //! A snapshot of a table, as its manifests describe it.
 
+use std::collections::BTreeMap;
+
 use forebay_arrow::array::ArrayRef;
+use forebay_arrow::statistics::ColumnStatistics;
 
 use crate::deletes::DeletionVector;
 use crate::schema::TableColumn;
-use crate::statistics::ColumnStatistics;
 
 /// A snapshot of a table: its columns, its live files, and the deletes that apply to them.
 #[derive(Debug)]
@@ -15,9 +17,9 @@ pub struct Table {
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, in the order of their locations.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns for which the manifests have some, by the places of the files in
-    /// them.
-    pub statistics: Vec<ColumnStatistics>,
+    /// The statistics of the columns for which the manifests have some, by their names; the files have their
+    /// places in them.
+    pub statistics: BTreeMap<String, ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,
     /// The files that delete rows by value.

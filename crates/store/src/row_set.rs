@@ -65,12 +65,20 @@ impl RowSet {
         RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
     }
 
+    /// The rows whose bit is set in a word for each 64 of `rows` rows.
+    fn from_words(rows: u32, words: Vec<u64>) -> Self {
+        let has_few_runs = bitmap::run_count(&words) <= most_runs(rows);
+        let bitmap = RowSet(SetForm::Bitmap(rows, Arc::new(Bitmap::new(words))));
+        match has_few_runs {
+            true => RowSet::from_runs(rows, bitmap.runs(0..bitmap.count())),
+            false => bitmap,
+        }
+    }
+
     /// The number of rows to choose from, in the set or not.
     pub fn rows(&self) -> u32 {
         match self.0 {
-            SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => {
-                rows
-            }
+            SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => rows,
         }
     }
 
@@ -131,9 +139,7 @@ impl RowSet {
             let run = match &self.0 {
                 SetForm::None(_) | SetForm::All(_) => at..end,
                 SetForm::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
-                SetForm::Bitmap(_, bitmap) => {
-                    bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most)
-                }
+                SetForm::Bitmap(_, bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
             };
             at += run.end - run.start;
             Some(run)
@@ -142,6 +148,9 @@ impl RowSet {
 
     /// The rows that are not in the set.
     pub fn complement(&self) -> Self {
+        if let SetForm::Bitmap(rows, bitmap) = &self.0 {
+            return RowSet::from_words(*rows, bitmap::complement(bitmap.words(), *rows));
+        }
         let mut builder = RowSetBuilder::new(self.rows());
         let mut from = 0;
         for run in self.runs(0..self.count()) {
@@ -193,11 +202,15 @@ impl RowSet {
 
     /// The set's rows in `range`, counted from the start of the range. Rows beyond the last are in no set.
     pub fn within(&self, range: Range<u32>) -> Self {
+        let rows = range.end - range.start;
+        // The words of a longer range would take more memory than the set.
+        if let SetForm::Bitmap(all, bitmap) = &self.0
+            && rows <= *all
+        {
+            return RowSet::from_words(rows, bitmap::within(bitmap.words(), range));
+        }
         let runs = self.runs(self.rank(range.start)..self.rank(range.end));
-        RowSet::from_runs(
-            range.end - range.start,
-            runs.map(|run| run.start - range.start..run.end - range.start),
-        )
+        RowSet::from_runs(rows, runs.map(|run| run.start - range.start..run.end - range.start))
     }
 
     /// The rows with these ordinals as a selection for the decoder; `None` for every row of the row group.
@@ -222,6 +235,11 @@ impl fmt::Debug for RowSet {
     }
 }
 
+/// The most runs that take no more memory than a bitmap of `rows` rows.
+fn most_runs(rows: u32) -> usize {
+    bitmap::bytes(rows) as usize / size_of::<runs::RowRun>()
+}
+
 /// A set that is being built: runs, until they take more memory than a bitmap.
 struct RowSetBuilder {
     rows: u32,
@@ -235,8 +253,7 @@ struct RowSetBuilder {
 
 impl RowSetBuilder {
     fn new(rows: u32) -> Self {
-        let most_runs = bitmap::bytes(rows) as usize / size_of::<runs::RowRun>();
-        RowSetBuilder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs, words: None }
+        RowSetBuilder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs: most_runs(rows), words: None }
     }
 
     /// Adds rows after all that were added before.

@@ -26,7 +26,13 @@ use crate::row_set::RowSet;
 mod statistics;
 mod table;
 
-pub use statistics::{FileStatistics, Listed, ListedBounds, ListedColumn, ListedNulls, TableStatistics};
+/// The bytes of the two ends of a run of deleted rows, which its hash has in front of them.
+const RUN_BYTES: u128 = 8;
+
+/// The bytes of runs of deleted rows that are hashed at once.
+const HASHED_AT_ONCE: usize = 4096;
+
+pub use statistics::{FileStatistics, Listed, ListedBounds, TableStatistics};
 #[cfg(feature = "delta")]
 pub(crate) use table::time_shown;
 pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVersions};
@@ -153,9 +159,16 @@ impl DataFile {
             part(field.data_type().to_string().as_bytes());
             part(format!("{value:?}").as_bytes());
         }
+        let mut bytes = Vec::with_capacity(HASHED_AT_ONCE);
         for run in self.deleted.iter().flat_map(|deleted| deleted.runs(0..deleted.count())) {
-            part(&[run.start.to_le_bytes(), run.end.to_le_bytes()].concat());
+            let part = RUN_BYTES | u128::from(run.start) << 64 | u128::from(run.end) << 96;
+            bytes.extend_from_slice(&part.to_le_bytes());
+            if bytes.len() >= HASHED_AT_ONCE {
+                hash.update(&bytes);
+                bytes.clear();
+            }
         }
+        hash.update(&bytes);
         Some(hash.digest())
     }
 

@@ -106,8 +106,9 @@ impl LoaderBuilder {
     /// row groups.
     fn pages_of(&self, io: &IoRuntime, checked: &Checked, rows: &[RowSet]) -> Result<Pages> {
         let Checked { spec, reads, .. } = checked;
-        let is_whole = spec.filter.is_none() && spec.deny.is_empty() && self.only.is_none();
-        if is_whole || self.keeps_rows() {
+        let is_asked_for = spec.filter.is_some() || !spec.deny.is_empty() || self.only.is_some();
+        let lacks_rows = is_asked_for || reads.catalog.files.iter().any(|file| file.deleted.is_some());
+        if !lacks_rows || self.keeps_rows() {
             return Ok(None);
         }
         let (reads, rows) = (reads.clone(), rows.to_vec());

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use forebay_arrow::array::{ArrayRef, AsArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
+use forebay_arrow::statistics::Nulls;
 use forebay_store::catalog::{Catalog, Group, Origin};
-use forebay_store::snapshot::{Constant, FileStatistics, ListedBounds, ListedNulls};
+use forebay_store::snapshot::{Constant, FileStatistics, ListedBounds};
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -95,13 +96,13 @@ impl Seen<'_> {
     fn listed(&self, term: Test<'_>) -> Outcomes {
         let Some(listed) = self.listed else { return Outcomes::ANY };
         let nulls = listed.nulls(term.column).unwrap_or_default();
-        if nulls == ListedNulls::All {
+        if nulls == Nulls::All {
             return Outcomes::UNKNOWN;
         }
         let bounds = listed.bounds(term.column).and_then(Bounds::listed);
         let matching = bounds.as_ref().map_or(RowGroupMatch::Some, |bounds| bounds.matching(term));
         let outcomes = Outcomes::of_values(matching, matches!(bounds, Some(Bounds::Float(..))), term.op);
-        if nulls == ListedNulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+        if nulls == Nulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     fn leaf(&self, node: &Node) -> Outcomes {
@@ -112,9 +113,9 @@ impl Seen<'_> {
         let (nulls, bounds) = match (self.column(column), self.listed) {
             (Some(GroupColumn::Stored(stored)), _) => {
                 let nulls = match stored.nulls() {
-                    Some(0) => ListedNulls::None,
-                    Some(nulls) if nulls == stored.rows => ListedNulls::All,
-                    _ => ListedNulls::Unknown,
+                    Some(0) => Nulls::None,
+                    Some(nulls) if nulls == stored.rows => Nulls::All,
+                    _ => Nulls::Unknown,
                 };
                 (nulls, stored.bounds(&DataType::Utf8View))
             }
@@ -125,16 +126,16 @@ impl Seen<'_> {
         };
         let Node::StartsWith(_, prefix) = node else {
             return match nulls {
-                ListedNulls::None => Outcomes::NO,
-                ListedNulls::All => Outcomes::YES,
-                ListedNulls::Unknown => Outcomes::EITHER,
+                Nulls::None => Outcomes::NO,
+                Nulls::All => Outcomes::YES,
+                Nulls::Unknown => Outcomes::EITHER,
             };
         };
         let outcomes = match bounds {
             Some(bounds) => bounds.starting_with(prefix.as_bytes()),
             None => Outcomes::EITHER,
         };
-        if nulls == ListedNulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+        if nulls == Nulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     /// The values of all columns that a condition needs, if they are constants of the file.

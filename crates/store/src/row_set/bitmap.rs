@@ -41,6 +41,45 @@ pub(super) fn set(words: &mut [u64], range: Range<u32>) {
     words[last] |= tail;
 }
 
+/// The words of all rows among `rows` that are not in `words`.
+pub(super) fn complement(words: &[u64], rows: u32) -> Vec<u64> {
+    let mut others: Vec<u64> = words.iter().map(|word| !word).collect();
+    cut(&mut others, rows);
+    others
+}
+
+/// The words of the rows in a range, counted from its start. Rows beyond the last word are in no set.
+pub(super) fn within(words: &[u64], range: Range<u32>) -> Vec<u64> {
+    let rows = range.end - range.start;
+    let (first, shift) = ((range.start / WORD) as usize, range.start % WORD);
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let moved = |at: usize| match shift {
+        0 => word(at),
+        _ => word(at) >> shift | word(at + 1) << (WORD - shift),
+    };
+    let mut words: Vec<u64> = (first..first + rows.div_ceil(WORD) as usize).map(moved).collect();
+    cut(&mut words, rows);
+    words
+}
+
+/// Clears the bits behind the last of `rows` rows.
+fn cut(words: &mut [u64], rows: u32) {
+    if let Some(last) = words.last_mut().filter(|_| rows % WORD > 0) {
+        *last &= !(u64::MAX << (rows % WORD));
+    }
+}
+
+/// The number of runs of consecutive rows.
+pub(super) fn run_count(words: &[u64]) -> usize {
+    let mut before = 0;
+    let begun = words.iter().map(|word| {
+        let begun = word & !(word << 1 | before);
+        before = word >> (WORD - 1);
+        begun.count_ones() as usize
+    });
+    begun.sum()
+}
+
 impl Bitmap {
     pub(super) fn new(words: Vec<u64>) -> Self {
         let mut count = 0;
@@ -54,6 +93,10 @@ impl Bitmap {
 
     pub(super) fn count(&self) -> u32 {
         self.count
+    }
+
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
     }
 
     pub(super) fn bytes(&self) -> u64 {

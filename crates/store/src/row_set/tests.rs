@@ -121,6 +121,8 @@ proptest! {
         let list = list(&chosen).into_iter().filter(|row| (from..from + length).contains(row));
         prop_assert_eq!(listed(&within), list.map(|row| row - from).collect::<Vec<_>>());
         prop_assert_eq!(within.rows(), length);
+        let again = RowSet::from_runs(length, within.runs(0..within.count()));
+        prop_assert_eq!(again, within, "in another form");
     }
 
     /// The form of a set never takes much more than the smaller of runs and bitmap.

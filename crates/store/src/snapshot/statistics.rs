@@ -4,38 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::statistics::{ColumnStatistics, Nulls};
 
 use super::Constant;
 
 /// The statistics of a table's list, column by column. All files of the table share them.
 #[derive(Debug, Default)]
 pub struct TableStatistics {
-    /// The columns with statistics, by their names in the table.
-    pub columns: BTreeMap<String, ListedColumn>,
-}
-
-/// The statistics of a column, for each file by its place in the list.
-#[derive(Debug)]
-pub struct ListedColumn {
-    /// A bound that no value of the file is below; null if it is not known. It has booleans, 64-bit integers
-    /// and floats, bytes of texts, dates, or times in microseconds; arrays of other types are ignored.
-    pub least: ArrayRef,
-    /// A bound that no value of the file exceeds, NaN aside; null if `least` is null.
-    pub greatest: ArrayRef,
-    /// Whether the file has nulls.
-    pub nulls: Box<[ListedNulls]>,
-}
-
-/// The share of a file's rows that are null in a column.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListedNulls {
-    /// The share is not known, or some rows are null.
-    #[default]
-    Unknown,
-    /// No row is null.
-    None,
-    /// All rows are null.
-    All,
+    /// The columns with statistics, by their names in the table; a file has its place in the list.
+    pub columns: BTreeMap<String, ColumnStatistics>,
 }
 
 /// The statistics of the values in one file of a table.
@@ -72,14 +49,14 @@ impl FileStatistics {
     }
 
     /// The nulls of a column in the file; `None` for a column without statistics.
-    pub fn nulls(&self, column: &str) -> Option<ListedNulls> {
+    pub fn nulls(&self, column: &str) -> Option<Nulls> {
         self.table.columns.get(column)?.nulls.get(self.at as usize).copied()
     }
 
     /// The bounds of a column's values in the file, if they are known.
     pub fn bounds(&self, column: &str) -> Option<ListedBounds<'_>> {
         let at = self.at as usize;
-        let ListedColumn { least, greatest, .. } = self.table.columns.get(column)?;
+        let ColumnStatistics { least, greatest, .. } = self.table.columns.get(column)?;
         let are_there = [least, greatest].into_iter().all(|end| at < end.len() && end.is_valid(at));
         are_there.then_some(ListedBounds { least, greatest, at })
     }

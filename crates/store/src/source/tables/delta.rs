@@ -7,8 +7,8 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_delta::{
-    ColumnStatistics, Commit, Found, LOG_FOLDER, LogEntry, Nulls, Replay, SIDECAR_FOLDER, Segment,
-    StoredName, Table, TableColumn, VectorPlace, commit_time, commits,
+    Commit, Found, LOG_FOLDER, LogEntry, Replay, SIDECAR_FOLDER, Segment, StoredName, Table, VectorPlace,
+    commit_time, commits,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -17,8 +17,8 @@ use super::checkpoint_pages;
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, ListedColumn, ListedNulls,
-    Snapshot, TableStatistics, TableVersion, time_shown,
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
+    TableVersion, time_shown,
 };
 
 /// The number of commits, or of files with deletion vectors, that are read at the same time.
@@ -113,7 +113,7 @@ impl<'a> Log<'a> {
                 .map(|deletion| deletion.count())
                 .sum(),
         };
-        let statistics = Arc::new(statistics(&table.columns, std::mem::take(&mut table.statistics)));
+        let statistics = Arc::new(TableStatistics { columns: std::mem::take(&mut table.statistics) });
         let mut files = Vec::with_capacity(table.files.len());
         for (at, (file, deleted)) in table.files.iter().zip(deleted).enumerate() {
             files.push(DataFile {
@@ -297,21 +297,6 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
         Error::new(ErrorKind::Corrupt, cause)
     })?;
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
-}
-
-/// The statistics of the columns, by their names in the table.
-fn statistics(columns: &[TableColumn], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
-    let nulls = |nulls: &Nulls| match nulls {
-        Nulls::Unknown => ListedNulls::Unknown,
-        Nulls::None => ListedNulls::None,
-        Nulls::All => ListedNulls::All,
-    };
-    let listed =
-        of_columns.into_iter().map(|ColumnStatistics { column, least, greatest, nulls: of_files }| {
-            let nulls = of_files.iter().map(nulls).collect();
-            (columns[column].field.name().clone(), ListedColumn { least, greatest, nulls })
-        });
-    TableStatistics { columns: listed.collect() }
 }
 
 fn column_name(stored: &StoredName) -> ColumnName {

@@ -8,18 +8,12 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{
-    ColumnStatistics, Manifest, Nulls, Scan, Snapshot as Written, Table, TableColumn, TableFile, Wanted,
-    manifests,
-};
+use forebay_iceberg::{TableColumn, TableFile, Manifest, Scan, Snapshot as Written, Table, Wanted, manifests};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::format::{Sign, TableFolder, TableFormat};
-use crate::snapshot::{
-    AsOf, Constant, DataFile, FileStatistics, ListedColumn, ListedNulls, Snapshot, TableStatistics,
-    TableVersion,
-};
+use crate::snapshot::{AsOf, Constant, DataFile, FileStatistics, Snapshot, TableStatistics, TableVersion};
 use opened::OpenedTable;
 
 /// The number of manifests that are read at the same time.
@@ -84,7 +78,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
     let names = Arc::new(opened.names(&table.columns));
     let defaults: Arc<[Constant]> = table.columns.iter().filter_map(default).collect();
     let constants = constants(&table);
-    let statistics = Arc::new(statistics(&table.columns, std::mem::take(&mut table.statistics)));
+    let statistics = Arc::new(TableStatistics { columns: std::mem::take(&mut table.statistics) });
     let each = files.into_iter().zip(&table.files).zip(deleted);
     let files = each.map(|((found, file), deleted)| DataFile {
         constants: constants[file.partition as usize].clone(),
@@ -140,21 +134,6 @@ fn row_counts(file: &TableFile) -> Option<Arc<[u64]>> {
 
 fn default(column: &TableColumn) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
-}
-
-/// The statistics of the columns, by their names in the table.
-fn statistics(columns: &[TableColumn], of_columns: Vec<ColumnStatistics>) -> TableStatistics {
-    let nulls = |nulls: &Nulls| match nulls {
-        Nulls::Unknown => ListedNulls::Unknown,
-        Nulls::None => ListedNulls::None,
-        Nulls::All => ListedNulls::All,
-    };
-    let listed =
-        of_columns.into_iter().map(|ColumnStatistics { column, least, greatest, nulls: of_files }| {
-            let nulls = of_files.iter().map(nulls).collect();
-            (columns[column].field.name().clone(), ListedColumn { least, greatest, nulls })
-        });
-    TableStatistics { columns: listed.collect() }
 }
 
 /// The columns with one value, for each partition.
