@@ -8,7 +8,7 @@ use forebay_base::error::escaped;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use crate::arrays::{self, nulls};
 use crate::errors;
@@ -305,6 +305,16 @@ impl Batch {
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::schema(py, self.batch.schema_ref())
+    }
+
+    /// The rows of a column that has structures in lists, as Python objects; ``None`` for any other column.
+    fn _records<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let (field, column) = self.lookup(py, name)?;
+        arrays::records::list(py, field, column)
     }
 
     /// Names, types and first values of the columns as HTML, for a notebook.
