@@ -448,6 +448,37 @@ class Loader:
         """
         return self._begin(whole(number, "epoch", 0))
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The next epoch, or the rest of the epoch of a loaded state, as one stream of Arrow.
+
+        DuckDB, Polars and pyarrow read a loader by it: ``pyarrow.RecordBatchReader.from_stream(loader)``,
+        ``polars.DataFrame(loader)``, ``duckdb.sql("from loader")``. The epoch begins with the first batch that is asked
+        for, and each batch counts as delivered when it is taken. Masks become the validity of their columns.
+
+        Raises
+        ------
+        InvalidError
+            The loader has functions, whose results are no Arrow batches.
+        """
+        if self._functions is not None:
+            raise InvalidError(
+                f"a stream of Arrow has batches as they are read, but the loader has {self._functions.names[0]} (leave "
+                "the functions out, or iterate over the loader)"
+            )
+        return _forebay.arrow_stream(self.schema, self.__iter__, self._masks())
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of the stream."""
+        return _forebay.arrow_schema(self.schema, self._masks())
+
+    def _masks(self) -> list[tuple[str, str]]:
+        """The delivered columns that have a mask, each with the name of the mask."""
+        delivered = set(self.columns)
+        stored = {name for dataset in self._datasets for name in dataset.schema.names}
+        stored.update(new for source in self._of_sources() for new in (source.get("rename") or {}).values())
+        masks = ((name, f"{name}.mask") for name in self.columns)
+        return [(name, mask) for name, mask in masks if mask in delivered and mask not in stored]
+
     def _begin(self, number: int | None) -> Epoch:
         self._check_process()
         # Only one epoch is under way: batches that an earlier one still prepares would only take memory and

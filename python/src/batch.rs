@@ -106,6 +106,11 @@ impl Batch {
         Ok(self.at(self.place(py, name)?))
     }
 
+    /// The batch as Arrow has it.
+    pub(crate) fn rows(&self) -> &RecordBatch {
+        &self.batch
+    }
+
     fn at(&self, place: usize) -> (&FieldRef, &ArrayRef) {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
