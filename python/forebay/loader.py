@@ -110,8 +110,8 @@ class Loader:
     - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``,
       ``docs/guide/statistics.md``): ``memory``, ``cache``, ``threads``, ``on_bad_row``, ``trace``.
 
-    In ``columns``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null`` and ``null_mask``, a name may be a pattern
-    with ``*``, ``?`` and ``[0-9]``.
+    In ``columns``, ``cast``, ``decode``, ``encode``, ``pad``, :class:`Stack`, ``fill_null`` and ``null_mask``, a name
+    may be a pattern with ``*``, ``?`` and ``[0-9]``.
 
     Parameters
     ----------
