@@ -187,7 +187,7 @@ pub mod arrow {
     //! every build; a program that wants it depends on `arrow` beside this library, and passes its batches on
     //! as they are.
 
-    pub use forebay_arrow::{array, buffer, compute, datatypes, error, ffi, ipc, record_batch};
+    pub use forebay_arrow::{array, buffer, compute, datatypes, error, ffi, ffi_stream, ipc, record_batch};
 }
 
 pub mod bindings {

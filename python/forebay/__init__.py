@@ -3,7 +3,7 @@
 :class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small
 values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:`Boxes`, :class:`Keypoints`,
 :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`,
-:class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and
+:class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and
 :class:`Workers` are its options, :func:`col` begins a filter, and :func:`rng` has the random numbers of a
 row. :func:`decode_image` decodes images without a data set.
 
@@ -46,6 +46,7 @@ from .batch.ragged import Ragged
 from .categories import Hash, Vocabulary
 from .columns.boxes_and_masks import Boxes, Keypoints, Mask
 from .columns.pad import Pad
+from .columns.stack import Stack
 from .columns.tensor import Tensor
 from .columns.text import Json, Text
 from .columns.views import Views
@@ -131,6 +132,7 @@ __all__ = [
     "Skip",
     "SkippedRow",
     "SourcePlace",
+    "Stack",
     "StateMismatchError",
     "Stats",
     "Tensor",

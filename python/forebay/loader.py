@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from . import _forebay
 from .at_exit import close_at_exit
 from .columns.options import by_column
+from .columns.stack import stacks
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .choices import TensorType
     from .columns.boxes_and_masks import Boxes, Keypoints, Mask
     from .columns.pad import Pad
+    from .columns.stack import Stack
     from .columns.tensor import Tensor
     from .columns.text import Json, Text
     from .columns.views import Views
@@ -99,7 +101,7 @@ class Loader:
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``deny_from``,
       ``skip_steps``, ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
-      ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null``, ``null_mask``.
+      ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``stack``, ``fill_null``, ``null_mask``.
     - Batches and samples (``docs/guide/sharding.md``, ``docs/guide/samples.md``): ``batch_size``,
       ``global_batch_size``, ``drop_last``, ``samples``.
     - Order and processes (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
@@ -108,8 +110,8 @@ class Loader:
     - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``,
       ``docs/guide/statistics.md``): ``memory``, ``cache``, ``threads``, ``on_bad_row``, ``trace``.
 
-    In ``columns``, ``cast``, ``decode``, ``encode``, ``pad``, ``fill_null`` and ``null_mask``, a name may be a pattern
-    with ``*``, ``?`` and ``[0-9]``.
+    In ``columns``, ``cast``, ``decode``, ``encode``, ``pad``, :class:`Stack`, ``fill_null`` and ``null_mask``, a name
+    may be a pattern with ``*``, ``?`` and ``[0-9]``.
 
     Parameters
     ----------
@@ -169,6 +171,9 @@ class Loader:
     pad : mapping from str to Pad, optional
         Columns of lists to deliver as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
+    stack : mapping from str to Stack, optional
+        Matrices of many columns: ``{"x": forebay.Stack(["I*"], dtype="float32")}``, of shape ``(rows, columns)``. They
+        come after all other columns, by name; their columns are not delivered themselves. Default: none.
     fill_null : mapping from str to int, float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. In a column of lists the value replaces each
         null inside a list. Default: nulls stay.
@@ -228,7 +233,7 @@ class Loader:
     InvalidError
         An argument is invalid.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename``
+        ``columns``, ``decode``, ``encode``, ``stack``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename``
         names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
@@ -271,6 +276,7 @@ class Loader:
         | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
+        stack: Mapping[str, Stack] | None = None,
         batch_size: int | None = None,
         global_batch_size: int | None = None,
         drop_last: bool = False,
@@ -312,6 +318,7 @@ class Loader:
             "decode": by_column(decode, "decode"),
             "encode": by_column(encode, "encode"),
             "pad": by_column(pad, "pad"),
+            "stack": None if stack is None else stacks(stack),
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
             "drop_last": drop_last,
@@ -440,6 +447,37 @@ class Loader:
         True
         """
         return self._begin(whole(number, "epoch", 0))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The next epoch, or the rest of the epoch of a loaded state, as one stream of Arrow.
+
+        DuckDB, Polars and pyarrow read a loader by it: ``pyarrow.RecordBatchReader.from_stream(loader)``,
+        ``polars.DataFrame(loader)``, ``duckdb.sql("from loader")``. The epoch begins with the first batch that is asked
+        for, and each batch counts as delivered when it is taken. Masks become the validity of their columns.
+
+        Raises
+        ------
+        InvalidError
+            The loader has functions, whose results are no Arrow batches.
+        """
+        if self._functions is not None:
+            raise InvalidError(
+                f"a stream of Arrow has batches as they are read, but the loader has {self._functions.names[0]} (leave "
+                "the functions out, or iterate over the loader)"
+            )
+        return _forebay.arrow_stream(self.schema, self.__iter__, self._masks())
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of the stream."""
+        return _forebay.arrow_schema(self.schema, self._masks())
+
+    def _masks(self) -> list[tuple[str, str]]:
+        """The delivered columns that have a mask, each with the name of the mask."""
+        delivered = set(self.columns)
+        stored = {name for dataset in self._datasets for name in dataset.schema.names}
+        stored.update(new for source in self._of_sources() for new in (source.get("rename") or {}).values())
+        masks = ((name, f"{name}.mask") for name in self.columns)
+        return [(name, mask) for name, mask in masks if mask in delivered and mask not in stored]
 
     def _begin(self, number: int | None) -> Epoch:
         self._check_process()

@@ -86,6 +86,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
         "trace": arguments["trace"],
         "null_mask": arguments["null_mask"] or [],
+        "stack": {name: one._spec() for name, one in (arguments["stack"] or {}).items()},
         "flatten": arguments["flatten"] or False,
         "rename": arguments["rename"] or {},
         "row_id": flag(arguments["row_id"], "row_id"),

@@ -274,6 +274,8 @@ class CacheDict(TypedDict):
 class _SpecDict(TypedDict, total=False):
     flatten: bool | list[str]
     """The structures whose fields are delivered as columns."""
+    stack: dict[str, dict[str, Any]]
+    """The columns that are delivered as one matrix."""
     null_mask: list[str]
     """The columns that have a mask for their nulls."""
     rename: dict[str, str]

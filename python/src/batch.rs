@@ -8,7 +8,7 @@ use forebay_base::error::escaped;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use crate::arrays::{self, nulls};
 use crate::errors;
@@ -104,6 +104,11 @@ impl Batch {
     /// The field and the values of a column, or the error that lists the columns.
     pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
         Ok(self.at(self.place(py, name)?))
+    }
+
+    /// The batch as Arrow has it.
+    pub(crate) fn rows(&self) -> &RecordBatch {
+        &self.batch
     }
 
     fn at(&self, place: usize) -> (&FieldRef, &ArrayRef) {
@@ -305,6 +310,16 @@ impl Batch {
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::schema(py, self.batch.schema_ref())
+    }
+
+    /// The rows of a column that has structures in lists, as Python objects; ``None`` for any other column.
+    fn _records<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let (field, column) = self.lookup(py, name)?;
+        arrays::records::list(py, field, column)
     }
 
     /// Names, types and first values of the columns as HTML, for a notebook.

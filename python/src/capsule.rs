@@ -1,10 +1,11 @@
 //! The Arrow PyCapsule protocol, which passes schemas and batches to pyarrow, polars, DuckDB and others.
 
 use forebay::Error;
-use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
+use forebay::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use forebay::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use forebay_arrow::fail::OrFail;
+use forebay_arrow::ffi_stream::FFI_ArrowArrayStream;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -13,6 +14,7 @@ use crate::errors::IntoPython;
 /// The names of capsules that the protocol prescribes.
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
+const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
 /// A pair of capsules, the schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
@@ -84,6 +86,15 @@ pub(crate) fn batch<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Pair<
     let structs = StructArray::from(batch.clone());
     let array = FFI_ArrowArray::new(&structs.to_data());
     Ok((schema(py, batch.schema_ref())?, PyCapsule::new_with_value(py, array, ARRAY)?))
+}
+
+/// A reader of batches as an `arrow_array_stream` capsule.
+pub(crate) fn stream<'py>(
+    py: Python<'py>,
+    reader: Box<dyn RecordBatchReader + Send>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    reader.schema().fields().iter().try_for_each(|field| check_names(py, field))?;
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
 /// One column as an array that shares its memory.

@@ -30,6 +30,7 @@ mod pin;
 mod program;
 mod ragged;
 mod schema;
+mod stream;
 mod text;
 mod view;
 
@@ -53,6 +54,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
     module.add_function(wrap_pyfunction!(petastorm::petastorm_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(stream::arrow_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(stream::arrow_stream, module)?)?;
     lists::add(module)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<categories::Counts>()?;

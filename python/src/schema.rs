@@ -31,6 +31,11 @@ impl Schema {
     pub(crate) fn new(schema: SchemaRef) -> Self {
         Schema { schema }
     }
+
+    /// The schema as Arrow has it.
+    pub(crate) fn fields(&self) -> &SchemaRef {
+        &self.schema
+    }
 }
 
 #[pymethods]

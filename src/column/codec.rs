@@ -49,6 +49,10 @@ pub(crate) enum Codec {
     /// Has slots of `bytes`, which are filled when the cells of the column `first` are decoded; the delivered
     /// column is not stored itself.
     View { first: usize, bytes: usize },
+    /// Writes the values of several stored columns side by side; the delivered column is not stored itself.
+    Stack(Arc<dyn StackColumns>),
+    /// Delivers nothing: the column is in a stack.
+    Stacked,
 }
 
 /// A delivered column: its codec, and the field that the codec delivers.
@@ -294,14 +298,49 @@ pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
     fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
+/// Writes the values of several stored columns side by side to the rows of one matrix.
+pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
+    /// The columns, in order.
+    fn members(&self) -> &[StackedColumn];
+
+    /// The bytes of a row.
+    fn row_bytes(&self) -> usize;
+
+    /// Writes the values of neighbouring columns, the first of which is number `first`, to the rows of the
+    /// matrix.
+    ///
+    /// # Errors
+    /// [`forebay_base::ErrorKind::Internal`] if the values are not those of the columns.
+    fn write(&self, first: usize, columns: &[ArrayRef], matrix: &mut [u8]) -> Result<()>;
+}
+
+/// A column of a stack.
+#[derive(Clone, Debug)]
+pub(crate) struct StackedColumn {
+    /// The place of the stored column.
+    pub(crate) place: usize,
+    /// Delivers its values.
+    pub(crate) gather: Arc<dyn Gather>,
+}
+
 impl Codec {
     /// The number of bytes of a slot; `None` for a codec without slots.
     pub(crate) fn slot(&self) -> Option<usize> {
         match self {
-            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) => None,
+            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::Stack(_) | Codec::Stacked => {
+                None
+            }
             Codec::Cells(cells) => Some(cells.slot()),
             Codec::Numbers(numbers) => Some(numbers.slot()),
             Codec::View { bytes, .. } => Some(*bytes),
+        }
+    }
+
+    /// The bytes of a row of a column that is not stored itself, if they are known.
+    pub(crate) fn row_bytes(&self) -> Option<usize> {
+        match self {
+            Codec::Stack(stack) => Some(stack.row_bytes()),
+            codec => codec.slot(),
         }
     }
 
@@ -316,7 +355,7 @@ impl Codec {
     /// The place of the column that this one follows, or is made of.
     pub(crate) fn follows(&self) -> Option<usize> {
         match self {
-            Codec::Gather(_) => None,
+            Codec::Gather(_) | Codec::Stack(_) | Codec::Stacked => None,
             Codec::GatherOf(column, _) => Some(*column),
             Codec::Follow(follow) => Some(follow.image()),
             Codec::Cells(cells) => cells.image(),
@@ -329,7 +368,7 @@ impl Codec {
     pub(crate) fn as_gather(&self) -> Option<&dyn Gather> {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => Some(gather.as_ref()),
-            Codec::Follow(_) | Codec::Cells(_) | Codec::Numbers(_) | Codec::View { .. } => None,
+            _ => None,
         }
     }
 
@@ -352,7 +391,7 @@ impl Codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
             Codec::Follow(follow) => follow.takes_mask(),
             Codec::Cells(_) => true,
-            Codec::Numbers(_) | Codec::View { .. } => false,
+            Codec::Numbers(_) | Codec::View { .. } | Codec::Stack(_) | Codec::Stacked => false,
         }
     }
 
@@ -364,9 +403,9 @@ impl Codec {
     /// The kind of content, for errors.
     pub(crate) fn noun(&self) -> Noun {
         match self {
-            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Numbers(_) | Codec::View { .. } => Noun::VALUE,
             Codec::Follow(follow) => follow.noun(),
             Codec::Cells(cells) => cells.noun(),
+            _ => Noun::VALUE,
         }
     }
 
@@ -398,7 +437,10 @@ impl Codec {
 
     /// Calls [`Gather::unknown_values`] if the codec gathers.
     pub(crate) fn unknown_values(&self) -> u64 {
-        self.as_gather().map_or(0, Gather::unknown_values)
+        match self {
+            Codec::Stack(stack) => stack.members().iter().map(|column| column.gather.unknown_values()).sum(),
+            codec => codec.as_gather().map_or(0, Gather::unknown_values),
+        }
     }
 
     /// Calls [`DecodeCells::uses_workspace`] if the codec decodes cells.
@@ -437,7 +479,9 @@ impl Column {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
             Codec::Follow(follow) => follow.delivered(stored),
             Codec::Cells(cells) => cells.delivered(stored),
-            Codec::Numbers(_) | Codec::View { .. } => Ok(Arc::new(stored.clone())),
+            Codec::Numbers(_) | Codec::View { .. } | Codec::Stack(_) | Codec::Stacked => {
+                Ok(Arc::new(stored.clone()))
+            }
         };
         Ok(Column { codec, field: field? })
     }

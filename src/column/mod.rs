@@ -35,6 +35,7 @@ mod pad;
 mod plain;
 mod ragged;
 mod spec;
+mod stack;
 mod tensor;
 mod tensors;
 mod text;
@@ -56,7 +57,7 @@ pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
 pub(crate) use codec::{
     BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows, Held,
-    RowSize,
+    RowSize, StackColumns, StackedColumn,
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
@@ -79,6 +80,8 @@ pub(crate) use pad::PadMaskCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use ragged::images;
 pub(crate) use spec::Given;
+pub use stack::Stack;
+pub(crate) use stack::{STACKED_TOGETHER, StackCodec};
 pub(crate) use tensor::{tensor, tensor_field};
 pub(crate) use tensors::{Declared, tensor_shape};
 pub use tensors::{Tensor, TensorFormat};

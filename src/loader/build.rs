@@ -20,6 +20,7 @@ pub(super) mod rewind;
 mod samples;
 mod selected;
 mod settle;
+mod stacks;
 mod start;
 mod vectors;
 mod views;

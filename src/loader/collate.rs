@@ -2,6 +2,7 @@
 
 mod following;
 mod packs;
+mod stacks;
 mod views;
 mod windows;
 
@@ -45,6 +46,9 @@ pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// The codec of each column of the projection.
     pub(crate) codecs: Vec<Codec>,
+    /// The field of each codec, and of the columns that are added to them.
+    pub(crate) all: SchemaRef,
+    /// The schema of batches, which columns in stacks are not in.
     pub(crate) schema: SchemaRef,
     pub(crate) form: SampleForm,
     /// How many batches may be made together. A row group's column is then read while it is in the
@@ -323,7 +327,7 @@ impl BatchRows {
                 Codec::Numbers(numbers) => {
                     slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
                 }
-                Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::View { .. } => Ok(()),
+                _ => Ok(()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
@@ -368,7 +372,7 @@ impl BatchRows {
             let cause = match path.is_empty() {
                 true => "null where a value is needed".to_owned(),
                 false => {
-                    let field = joined(collator.schema.field(column).name(), &path);
+                    let field = joined(collator.all.field(column).name(), &path);
                     format!("null where a value is needed, in {field:?}")
                 }
             };
@@ -470,6 +474,7 @@ impl Collation {
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {
             match codec.slot() {
+                None if matches!(codec, Codec::Stacked) => {}
                 None => {
                     let width = request.collator.row_field(column).data_type().primitive_width();
                     let bytes = width.map_or(GATHERED_PER_TASK, |width| width * view(column).picks.len());
@@ -598,6 +603,9 @@ impl Collation {
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
         let (codec, view) = (&collator.codecs[column], self.view(column));
+        if let Codec::Stack(stack) = codec {
+            return self.stack(column, view, stack.as_ref());
+        }
         let stored = match codec {
             Codec::GatherOf(stored, _) => *stored,
             _ => column,
@@ -625,7 +633,7 @@ impl Collation {
                 }
             }
         };
-        let name = collator.schema.field(column).name();
+        let name = collator.all.field(column).name();
         let (gathered, refused) =
             gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
         let (gathered, mut bad) = self.followed(column, gathered)?;
@@ -785,7 +793,7 @@ impl Collation {
         bad.retain(|(row, _)| left_out.binary_search(&self.request.sample_of(*row)).is_err());
         // If a row is bad in several columns, the first column counts, whichever thread came first.
         bad.sort_by_cached_key(|(row, error)| {
-            let column = error.place().column.as_deref().and_then(|name| collator.schema.index_of(name).ok());
+            let column = error.place().column.as_deref().and_then(|name| collator.all.index_of(name).ok());
             // A bad image is found by its own column, and by those that follow it.
             (*row, column, error.cause().to_owned())
         });
@@ -917,7 +925,7 @@ impl Collator {
     fn row_field(&self, column: usize) -> &Field {
         match &self.form {
             SampleForm::Windows(windows) => windows.row_field(column),
-            SampleForm::Rows | SampleForm::Packs(_) => self.schema.field(column),
+            SampleForm::Rows | SampleForm::Packs(_) => self.all.field(column),
         }
     }
 
@@ -981,7 +989,7 @@ impl Collator {
         Place::file(self.catalog.files[group.file].location.clone())
             .row_group(group.index)
             .row(resident.row_in_group(place))
-            .column(self.schema.field(column).name().as_str())
+            .column(self.all.field(column).name().as_str())
     }
 
     /// The same row, with its number.

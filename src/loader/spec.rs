@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use super::deny::Deny;
 use crate::cache::Tier;
-use crate::column::{ColumnSpec, Given, read_options, write_options};
+use crate::column::{ColumnSpec, Given, Stack, read_options, write_options};
 use crate::reader::Filter;
 use crate::samples::Samples;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
@@ -54,6 +54,9 @@ pub struct LoaderSpec {
     /// option, with the names that these have in Python.
     #[serde(flatten, deserialize_with = "read_options", serialize_with = "write_options")]
     pub by_column: BTreeMap<String, ColumnSpec>,
+    /// The stacks of columns, each delivered as one column with this name, after all others. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stack: BTreeMap<String, Stack>,
     /// The columns, or patterns of their names, that have a mask beside them which says which values are
     /// present. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -279,6 +282,7 @@ impl Default for LoaderSpec {
             flatten: Flatten::default(),
             rename: BTreeMap::new(),
             by_column: BTreeMap::new(),
+            stack: BTreeMap::new(),
             null_mask: Vec::new(),
             row_id: false,
             row_mask: false,

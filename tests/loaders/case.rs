@@ -6,13 +6,16 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
-use crate::table::{COLUMNS, Layout, NullPattern, TableOnDisk};
+use crate::table::{COLUMNS, Layout, NullPattern, STACKED, TableOnDisk};
 
 /// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
 
 /// Tells the draws of Delta tables from others of a seed.
 const OF_DELTA: u64 = 1 << 60;
+
+/// Tells the draws of stacks from others of a seed.
+const OF_STACKS: u64 = 1 << 61;
 
 /// How rows are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub(crate) struct Case {
     /// Whether decoded images are delivered as two views, one of them with two images for each row.
     pub(crate) views: bool,
     pub(crate) fill: bool,
+    /// Whether columns of numbers are delivered as one matrix, with a mask.
+    pub(crate) stack: bool,
     pub(crate) filter: Vec<Vec<Compare>>,
     pub(crate) mixing: Mixing,
     pub(crate) seed: u64,
@@ -87,8 +92,13 @@ impl Case {
             columns.retain(|column| TableOnDisk::is_of_delta(column));
         }
         let views = apart.one_in(3);
+        let stack = Chance::new(seed ^ OF_STACKS).one_in(3);
+        if stack {
+            columns.retain(|column| !STACKED.contains(column));
+        }
         Case {
             views,
+            stack,
             image: chance.one_in(2).then(|| image(chance)),
             fill: chance.one_in(3),
             mixing,
@@ -164,6 +174,7 @@ impl Case {
         without(&|case| case.columns = vec!["id"]);
         without(&|case| case.columns.truncate(case.columns.len() - 1));
         without(&|case| case.views = false);
+        without(&|case| case.stack = false);
         without(&|case| case.cache = None);
         without(&|case| case.filter.clear());
         without(&|case| case.layout.bad = None);
@@ -184,13 +195,8 @@ impl Case {
 fn layout(chance: &mut Chance) -> Layout {
     let files = chance.between(1, 3) as usize;
     let bad = chance.one_in(4).then(|| chance.between(3, 40));
-    let nulls = chance.pick(&[
-        NullPattern::None,
-        NullPattern::OneIn(4),
-        NullPattern::OneIn(4),
-        NullPattern::OneIn(2),
-        NullPattern::Stretches,
-    ]);
+    let nulls =
+        chance.pick(&[NullPattern::None, NullPattern::OneIn(4), NullPattern::OneIn(4), NullPattern::OneIn(2), NullPattern::Stretches]);
     let group = {
         let (kind, even) = (chance.below(5), chance.between(1, 60) as u32);
         move |chance: &mut Chance| match kind {

@@ -3,16 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay::arrow::array::{Array, AsArray, BooleanArray, Int32Array, RecordBatch, Scalar};
+use forebay::arrow::array::{
+    Array, AsArray, BooleanArray, FixedSizeListArray, Int32Array, RecordBatch, Scalar,
+};
 use forebay::arrow::compute::zip;
-use forebay::arrow::datatypes::Int64Type;
-use forebay::column::Views;
+use forebay::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
+use forebay::column::{Stack, Views};
 use forebay::plan::{column_key, column_tag, row_key, view_key};
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
 use forebay_image::{PixelType, RowKey, decode_into};
 
 use crate::case::Case;
-use crate::table::TableOnDisk;
+use crate::table::{STACKED, TableOnDisk};
 
 /// The value that replaces nulls, if that is requested.
 const FILL: i32 = -7;
@@ -71,6 +73,10 @@ pub(crate) fn build(case: &Case, table: &TableOnDisk, how: &How, cache: Option<D
     } else if let Some(image) = case.decoded() {
         builder = builder.decode("image", image.clone());
     }
+    if case.stack {
+        let stack = Stack::new(["real", "fl*", "small"]).dtype(DataType::Float64);
+        builder = builder.stack("stack", stack).fill_null("stack", f64::from(FILL)).null_mask(["stack"]);
+    }
     if case.fill && case.columns.contains(&"small") {
         builder = builder.fill_null("small", f64::from(FILL));
     }
@@ -103,13 +109,7 @@ impl RunStep {
 }
 
 /// Takes at most `most` steps of an epoch, and compares their values.
-pub(crate) fn take(
-    case: &Case,
-    table: &TableOnDisk,
-    loader: &Loader,
-    epoch: &mut Epoch,
-    most: usize,
-) -> Vec<RunStep> {
+pub(crate) fn take(case: &Case, table: &TableOnDisk, loader: &Loader, epoch: &mut Epoch, most: usize) -> Vec<RunStep> {
     let mut steps = Vec::new();
     while steps.len() < most {
         let (number, owed, before) = (epoch.number(), epoch.remaining(), epoch.skipped().len());
@@ -146,7 +146,9 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
     let views = case.views();
     let first = |name: &&'static str| if views.is_some() && *name == "image" { "image.a" } else { *name };
     let others = views.iter().map(|_| "image.b");
-    let asked: Vec<&str> = case.columns.iter().map(first).chain(others).collect();
+    let stacks = if case.stack { &["stack", "stack.mask"][..] } else { &[] };
+    let asked = case.columns.iter().map(first).chain(others).chain(stacks.iter().copied());
+    let asked: Vec<&str> = asked.collect();
     assert_eq!(names, asked, "columns come in the order asked for");
     let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
     let ids: Vec<u64> = ids.values().iter().map(|&id| id as u64).collect();
@@ -166,6 +168,10 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
             pixels(case, table, epoch, each.map(|(id, number)| (id, key(id, number))), column, image);
             continue;
         }
+        if name.starts_with("stack") {
+            compare_stack(table, name, &ids, column.as_fixed_size_list());
+            continue;
+        }
         let mut expected = table.delivered(name, &ids);
         let filled = case.fill && name == "small";
         if filled {
@@ -178,6 +184,29 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
         assert_eq!(column, &expected, "column {name:?} of rows {ids:?}");
     }
     ids
+}
+
+/// Compares the matrix of a stack, or its mask, with the stored values of its columns.
+fn compare_stack(table: &TableOnDisk, name: &str, ids: &[u64], found: &FixedSizeListArray) {
+    let columns = STACKED.map(|column| table.delivered(column, ids));
+    assert_eq!((found.len(), found.value_length()), (ids.len(), 3));
+    for (row, id) in ids.iter().enumerate() {
+        for (at, column) in columns.iter().enumerate() {
+            let place = row * columns.len() + at;
+            if name == "stack.mask" {
+                assert_eq!(found.values().as_boolean().value(place), column.is_valid(row));
+                continue;
+            }
+            let value = match column.data_type() {
+                _ if column.is_null(row) => f64::from(FILL),
+                DataType::Boolean => f64::from(u8::from(column.as_boolean().value(row))),
+                DataType::Int32 => f64::from(column.as_primitive::<Int32Type>().value(row)),
+                _ => column.as_primitive::<Float64Type>().value(row),
+            };
+            let found = found.values().as_primitive::<Float64Type>().value(place);
+            assert_eq!(found.to_bits(), value.to_bits(), "column {:?} of row {id}", STACKED[at]);
+        }
+    }
 }
 
 /// For each row of a column, whether it has a value.

@@ -25,6 +25,9 @@ pub(crate) const COLUMNS: [&str; 15] = [
     "corners", "image",
 ];
 
+/// The columns of a stack.
+pub(crate) const STACKED: [&str; 3] = ["real", "flag", "small"];
+
 /// Their types in a Delta table, for those that it can have.
 const TYPES: [Option<&str>; 15] = [
     Some("long"),

@@ -14,7 +14,7 @@ pub mod statistics;
 pub mod vectors;
 mod widen;
 
-pub use arrow_array::{ffi, record_batch};
+pub use arrow_array::{ffi, ffi_stream, record_batch};
 pub use arrow_buffer::buffer;
 pub use arrow_ipc as ipc;
 

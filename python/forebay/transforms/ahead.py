@@ -128,7 +128,7 @@ def _apply(
     number: int,
 ) -> Made:
     batch = step.batch
-    arrays = {name: batch[name] for name in batch}
+    arrays = functions.columns(batch)
     numbers, of_rows = (np.frombuffer(part, np.uint64) for part in loader.row_keys(step))
     keys = Keys(of_rows, loader.batch_key(step))
     at = At()

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import BadRow, InvalidError
 from .rejected import Kept, Outcome
-from .rows import Columns, Empty, collate, split
+from .rows import Columns, Empty, collate, columns_for_rows, split
 
 __all__: list[str] = []
 
@@ -45,6 +45,10 @@ class Functions:
         """The names of the options with which the functions were given."""
         given = {"transform_rows": self.rows, "collate": self.collate, "transform": self.batch}
         return [name for name, function in given.items() if function is not None]
+
+    def columns(self, batch: Any) -> dict[str, Any]:
+        """The columns of a batch as the functions get them."""
+        return columns_for_rows(batch) if self.by_rows else {name: batch[name] for name in batch}
 
     def apply(
         self,

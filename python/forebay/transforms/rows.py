@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batch.ragged import Arrays, Ragged
 from ..errors import InvalidError
 from .rejected import taken
 
@@ -30,7 +31,8 @@ class Row(_Keyed):
     """One row as ``transform_rows`` gets it: a dict from column name to value, which :func:`rng` takes.
 
     The value of a column with shape ``(N, ...)`` is a view of shape ``(...)`` over the batch's memory; a
-    number is a numpy scalar, a text a ``str``, a structure a dict.
+    number is a numpy scalar, a text a ``str``, a structure a dict. A list of structures is a list of dicts, with plain
+    Python values in it, and None for each null.
 
     Examples
     --------
@@ -105,6 +107,15 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
     return row._rng
 
 
+def columns_for_rows(batch: Any) -> dict[str, Any]:
+    """The columns of a batch that is cut into rows: a list of Python objects for one with structures in lists."""
+    columns = {}
+    for name in batch:
+        records = batch._records(name)
+        columns[name] = batch[name] if records is None else records
+    return columns
+
+
 def split(arrays: Mapping[str, Any], count: int, keys: Sequence[int]) -> list[Row]:
     """The rows of a batch, each with its value of every column."""
     names = tuple(arrays)
@@ -154,8 +165,8 @@ def collate(
     for name in names:
         values = [row[name] for row in made]
         column = (arrays or {}).get(name)
-        # The rows of a structure are new dicts, which the function may have changed.
-        as_it_was = column is not None and not isinstance(column, dict) and _are_passed_on(name, values, given)
+        # The rows of structures are new dicts, which the function may have changed.
+        as_it_was = column is not None and not isinstance(column, (dict, list)) and _are_passed_on(name, values, given)
         if as_it_was and numbers is not None:
             column = taken(column, numbers)
             as_it_was = column is not None
@@ -168,8 +179,11 @@ def _are_passed_on(name: str, values: Sequence[Any], given: Sequence[Mapping[str
 
 
 def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
-    """The values of a column as one array, or as a dict of arrays if they are dicts."""
+    """The values of a column as one array, as a dict of arrays if they are dicts, or as :class:`Ragged` if they
+    are lists."""
     first = values[0]
+    if isinstance(first, (list, tuple)) or (isinstance(first, Ragged) and not isinstance(first, Arrays)):
+        return _lists(name, values, empty)
     if isinstance(first, Mapping):
         return _structure(name, values, empty)
     if is_tensor(first):
@@ -193,13 +207,30 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
                 f"an int of column {name!r} does not fit int64 (return a numpy scalar such as numpy.uint64)",
                 column=name,
             ) from None
-    if isinstance(first, (list, tuple)) or hasattr(first, "offsets"):
+    if hasattr(first, "offsets"):
         raise InvalidError(
-            f"column {name!r} has {type(first).__name__} as values, which may differ in length (return numpy arrays of "
-            "one shape, or pass collate=)",
+            f"column {name!r} has {type(first).__name__} as values, which may differ in length (return lists, or numpy "
+            "arrays of one shape, or pass collate=)",
             column=name,
         )
     return _objects(name, values)
+
+
+def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
+    """The rows of a column of lists, whose items become a column in turn."""
+    lists = [value.tolist() if isinstance(value, Ragged) else value for value in values]
+    for at, value in enumerate(lists):
+        if not isinstance(value, (list, tuple)):
+            raise InvalidError(
+                f"the values of column {name!r} differ in type: {type(value).__name__} in row {at} of the batch, "
+                f"{type(lists[0]).__name__} in row 0 (return a list for each row)",
+                column=name,
+            )
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(value) for value in lists], out=offsets[1:])
+    items = [item for value in lists for item in value]
+    # Lists without items do not say their type.
+    return Ragged(stacked(name, items, empty) if items else np.empty(0, np.int64), offsets)
 
 
 def is_tensor(value: Any) -> bool:

@@ -98,7 +98,7 @@ class Flow:
                 return None
             ordinals, of_rows = (np.frombuffer(part, np.uint64) for part in self.loader.row_keys(step))
             numbers, keys = ordinals.tolist(), Keys(of_rows, self.loader.batch_key(step))
-            arrays = {name: step.batch[name] for name in step.batch}
+            arrays = self.functions.columns(step.batch)
             pending = Pending(self._number, step.without_batch(), numbers)
         except BaseException as error:  # it belongs to this batch
             pending = Pending(self._number, step, numbers)

@@ -5,6 +5,7 @@ mod kind;
 mod memory;
 pub(crate) mod nulls;
 mod objects;
+pub(crate) mod records;
 mod texts;
 
 pub(crate) use dispatch::{array, numbers};

@@ -14,6 +14,7 @@ use super::null_masks::{Masked, no_mask};
 use super::patterns::check_is_name;
 use super::places::of_column;
 use super::plain::plain;
+use super::stacks::without_stacked;
 use super::vectors::{after_vectors, mask_of_vectors};
 use crate::batch::{is_variable, longest};
 use crate::column::{Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
@@ -29,6 +30,9 @@ pub(super) struct Delivered {
     pub(super) codecs: Vec<Codec>,
     /// The number of columns that are decoded.
     pub(super) decoded: usize,
+    /// The fields of all codecs, and of the columns that are added to them.
+    pub(super) all: SchemaRef,
+    /// The schema of batches, which columns in stacks are not in.
     pub(super) schema: SchemaRef,
     pub(super) form: SampleForm,
     pub(super) lengths: RowBytes,
@@ -39,7 +43,7 @@ pub(super) struct Delivered {
 impl Delivered {
     /// Whether slices of all columns are as good as columns of their own.
     pub(super) fn are_flat(&self) -> bool {
-        let is_flat = self.lengths.all(self.schema.fields(), is_flat);
+        let is_flat = self.lengths.all(self.all.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
     }
 }
@@ -47,8 +51,9 @@ impl Delivered {
 impl LoaderBuilder {
     /// The columns that are delivered for those that are read.
     pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
-        let (codecs, schema) = self.codecs(projection)?;
-        let (schema, form) = self.form(projection, schema)?;
+        let (codecs, all) = self.codecs(projection)?;
+        let (all, form) = self.form(projection, all)?;
+        let schema = Arc::new(Schema::new(without_stacked(all.fields(), &codecs)));
         let lengths = self.lengths(&codecs, projection)?;
         let sample_bytes = self.sample_bytes(&form, lengths.others + lengths.of_values);
         let lengths = match &form {
@@ -56,7 +61,7 @@ impl LoaderBuilder {
             SampleForm::Rows | SampleForm::Windows(_) => lengths,
         };
         let decoded = codecs.iter().filter(|codec| codec.slot().is_some()).count();
-        Ok(Delivered { codecs, decoded, schema, form, lengths, sample_bytes })
+        Ok(Delivered { codecs, decoded, all, schema, form, lengths, sample_bytes })
     }
 
     /// The codec of each column, and the schema of batches. Refuses combinations of options that cannot work.
@@ -86,6 +91,8 @@ impl LoaderBuilder {
         each.extend(self.geometries(read)?);
         each.extend(self.pad_masks(read, stored)?);
         each.extend(self.null_masks(read, &masked)?);
+        let stacks = self.stacks(read, &mut each, &masked)?;
+        each.extend(stacks);
         let (codecs, mut fields): (Vec<_>, Vec<_>) =
             each.into_iter().map(|Column { codec, field }| (codec, field)).unzip();
         self.check_names_of_views(&fields)?;
@@ -214,6 +221,9 @@ impl LoaderBuilder {
             let stored = projection.selected()[column].column;
             let is_key = catalog.is_key(stored);
             bytes_of_row.keys.push(is_key);
+            if matches!(codec, Codec::Stacked) {
+                continue;
+            }
             let size = codec.size();
             if let Some(bytes) = size.bytes {
                 bytes_of_row.others += bytes;
@@ -242,7 +252,7 @@ impl LoaderBuilder {
         }
         // Columns that are not stored come after the others.
         let others = codecs[projection.schema().fields().len()..].iter();
-        bytes_of_row.others += others.filter_map(Codec::slot).sum::<usize>() as u64;
+        bytes_of_row.others += others.filter_map(Codec::row_bytes).sum::<usize>() as u64;
         if !alike.is_empty() {
             bytes_of_row.others += row_bytes(catalog, &projection.only(&catalog.schema, &alike)?);
         }

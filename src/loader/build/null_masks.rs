@@ -86,7 +86,8 @@ impl LoaderBuilder {
 
     /// The columns that say which values are present.
     pub(super) fn null_masks(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
-        let columns = masked.iter().map(|field| {
+        let alone = masked.iter().filter(|field| !self.is_stacked(field.name()));
+        let columns = alone.map(|field| {
             let name = Pad::mask_name(field.name());
             if read.index_of(&name).is_ok() {
                 return Err(Error::invalid("the mask of nulls has the name of a stored column")

@@ -9,7 +9,7 @@ use forebay_image::Image;
 use super::LoaderBuilder;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Tensor, TextFormat, Views};
+use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Stack, Tensor, TextFormat, Views};
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -154,6 +154,27 @@ impl LoaderBuilder {
     /// their length.
     pub fn pad(mut self, column: impl Into<String>, pad: Pad) -> Self {
         self.spec.column(column).pad = Some(pad);
+        self
+    }
+
+    /// Delivers many columns as one: tensors of one dimension, with a value for each column of the
+    /// [`Stack`], written side by side into the batch's own memory. Its columns are read even if they are not
+    /// among [`columns`](Self::columns), are not delivered themselves, and take `cast`, `encode` and
+    /// `fill_null`, also under the name of the stack for `fill_null` and [`null_mask`](Self::null_mask),
+    /// whose mask then has the shape of the stack. A null without either makes a bad row, which names its
+    /// column. Stacks come after all other columns. Default: none.
+    ///
+    /// ```no_run
+    /// use forebay::arrow::datatypes::DataType;
+    /// use forebay::column::Stack;
+    ///
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// let numbers = Stack::new(["I*"]).dtype(DataType::Float32);
+    /// dataset.loader().columns(["label"]).stack("x", numbers).fill_null("x", 0.0).build()
+    /// # }
+    /// ```
+    pub fn stack(mut self, name: impl Into<String>, stack: Stack) -> Self {
+        self.spec.stack.insert(name.into(), stack);
         self
     }
 

@@ -28,12 +28,21 @@ impl LoaderBuilder {
         };
         let paths = match &self.spec.columns {
             None => all().collect(),
-            Some(listed) if listed.is_empty() => {
+            Some(listed) if listed.is_empty() && self.spec.stack.is_empty() => {
                 return Err(
                     Error::invalid("the list of columns is empty").hint("leave out `columns` to read all")
                 );
             }
-            Some(listed) => self.listed(listed, &all().collect::<Vec<_>>(), &is_flat)?,
+            Some(listed) => {
+                let stacked = self.spec.stack.values().flat_map(|stack| stack.columns());
+                let mut listed = listed.clone();
+                for name in stacked {
+                    if !listed.contains(name) {
+                        listed.push(name.clone());
+                    }
+                }
+                self.listed(&listed, &all().collect::<Vec<_>>(), &is_flat)?
+            }
         };
         if let Flatten::Columns(names) = &self.spec.flatten {
             for name in names {

@@ -61,7 +61,8 @@ impl LoaderBuilder {
             _ => return Ok(()),
         };
         if !names.is_empty() {
-            let stored = names.into_iter().map(|name| self.spec.stored_name(name).to_owned()).collect();
+            let stored = names.into_iter().filter(|name| !self.spec.stack.contains_key(*name));
+            let stored = stored.map(|name| self.spec.stored_name(name).to_owned()).collect();
             self.spec.columns = Some(stored);
         }
         Ok(())
@@ -80,6 +81,7 @@ impl LoaderBuilder {
             ("decode_with", !self.decoders.is_empty()),
             ("null_mask", !spec.null_mask.is_empty()),
             ("row_id", spec.row_id),
+            ("stack", !spec.stack.is_empty()),
         ];
         match others.into_iter().chain(by_column).find(|(_, is_given)| *is_given) {
             Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, but the samples are packs"))
@@ -102,7 +104,7 @@ impl LoaderBuilder {
             return Ok((schema, SampleForm::Rows));
         }
         match &self.spec.samples {
-            Samples::Windows(window) => windows(window, self.spec.columns.is_some(), &schema),
+            Samples::Windows(window) => self.windows(window, &schema),
             Samples::Packs(pack) => {
                 let stored = projection.schema().fields();
                 let values = pack.columns().iter().map(|name| pack.value_of(name));
@@ -119,6 +121,38 @@ impl LoaderBuilder {
             }
             Samples::Rows | Samples::Buckets(_) | Samples::Weighted(_) => Ok((schema, SampleForm::Rows)),
         }
+    }
+
+    /// The form of a batch of windows, and its schema.
+    fn windows(&self, window: &Window, schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        if let Some(unknown) = window.columns().into_iter().find(|name| !names.contains(name)) {
+            let error = match self.spec.columns.is_some() {
+                true => Error::invalid("an offset of the window lists it, but it is not delivered")
+                    .hint("add it to `columns`, or leave `columns` out"),
+                false => Error::invalid("an offset of the window lists it, but there is no such column"),
+            };
+            return Err(error.at(of_column(unknown)));
+        }
+        let mut columns = Vec::with_capacity(names.len());
+        for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
+            let rows = match self.is_stacked(field.name()) {
+                // The rows are those of the stack.
+                true => (0..window.length()).collect(),
+                false => rows_of(window, field.name()),
+            };
+            if rows.is_empty() {
+                return Err(Error::invalid("is read, but no offset of the window lists it")
+                    .hint("list it at an offset, or leave it out of `columns`")
+                    .at(of_column(field.name())));
+            }
+            columns.push((field.clone(), rows));
+        }
+        let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
+        let mut fields = shape.delivered()?;
+        // The mask says for each window whether it counts.
+        fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
+        Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
     }
 
     /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets they are known once
@@ -271,34 +305,6 @@ impl LoaderBuilder {
         let seed = sample.seed_beside(self.spec.shuffle.seed());
         Ok((SampleIndex::drawn(population, seed, selected), warning))
     }
-}
-
-/// The form of a batch of windows, and its schema.
-fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    if let Some(unknown) = window.columns().into_iter().find(|name| !names.contains(name)) {
-        let error = match are_listed {
-            true => Error::invalid("an offset of the window lists it, but it is not delivered")
-                .hint("add it to `columns`, or leave `columns` out"),
-            false => Error::invalid("an offset of the window lists it, but there is no such column"),
-        };
-        return Err(error.at(of_column(unknown)));
-    }
-    let mut columns = Vec::with_capacity(names.len());
-    for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
-        let rows = rows_of(window, field.name());
-        if rows.is_empty() {
-            return Err(Error::invalid("is read, but no offset of the window lists it")
-                .hint("list it at an offset, or leave it out of `columns`")
-                .at(of_column(field.name())));
-        }
-        columns.push((field.clone(), rows));
-    }
-    let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
-    let mut fields = shape.delivered()?;
-    // The mask says for each window whether it counts.
-    fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
-    Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
 }
 
 /// The rows of a window for which a column is delivered. A column that is made from another one is delivered

@@ -59,7 +59,7 @@ pub(super) struct Settled {
 impl LoaderBuilder {
     /// Checks everything, and fills in the open options. Patterns of names stay as they were given.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
-        let named = self.without_patterns()?.decoded_by_schema(io, &store)?.with_fills()?;
+        let named = self.without_patterns()?.with_stacks()?.decoded_by_schema(io, &store)?.with_fills()?;
         let checked = named.checked(self.spec.clone(), store)?;
         let selected = named.select(io, &checked)?;
         let ordered = named.ordered(io, &checked, &selected)?;

@@ -12,7 +12,7 @@ use rayon::ThreadPool;
 use super::LoaderBuilder;
 use super::columns::Delivered;
 use super::settle::Settled;
-use crate::column::CacheForm;
+use crate::column::{CacheForm, Codec};
 use crate::loader::buffer_pool::BufferPool;
 use crate::loader::collate::{Collator, held_schema};
 use crate::loader::handle::Loader;
@@ -60,7 +60,8 @@ impl LoaderBuilder {
         first_number: u64,
     ) -> Source {
         let Settled { spec, threads, columns, mut fetcher, selected, order, sizing, .. } = settled;
-        let Delivered { codecs, decoded, schema, form, lengths, .. } = columns;
+        let Delivered { codecs, decoded, all, schema, form, lengths, .. } = columns;
+        let stacks = codecs.iter().filter(|codec| matches!(codec, Codec::Stack(_))).count();
         let promise = Promise::new(sizing.promised());
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.reads.row_cache.clone());
@@ -89,6 +90,7 @@ impl LoaderBuilder {
             tags: self.tags(&codecs, &fetcher.reads.projection),
             catalog: self.dataset.catalog.clone(),
             codecs,
+            all,
             schema,
             form,
             group: sizing.group,
@@ -98,7 +100,7 @@ impl LoaderBuilder {
             row_id: spec.row_id,
             row_mask: spec.row_mask,
             keys: lengths.keys,
-            buffers: BufferPool::new((sizing.ahead + 3) * decoded),
+            buffers: BufferPool::new((sizing.ahead + 3) * (decoded + stacks)),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
             seed: augmentation_seed(spec.shuffle.seed(), self.source),

@@ -1,0 +1,170 @@
+//! Columns that are stacked: their names, and the one column that is delivered for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_arrow::datatypes::{FieldRef, Schema};
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_store::catalog::Projection;
+use forebay_store::source::{is_pattern, matches_name};
+
+use super::LoaderBuilder;
+use super::null_masks::Masked;
+use super::places::of_column;
+use crate::column::{Codec, Column, NullMaskCodec, Pad, Stack, StackCodec};
+
+impl LoaderBuilder {
+    /// The same options with stored names in place of the patterns in stacks. Options that name a stack then
+    /// name its columns.
+    pub(super) fn with_stacks(mut self) -> Result<Self> {
+        if self.spec.stack.is_empty() {
+            return Ok(self);
+        }
+        let projection = self.projection()?;
+        let mut stack_of: HashMap<String, &str> = HashMap::new();
+        let mut stacks = self.spec.stack.clone();
+        for (name, stack) in &self.spec.stack {
+            if name.is_empty() {
+                return Err(Error::invalid("stack: an empty name").hint("give the column a name"));
+            }
+            let columns = self.stacked(name, stack, &projection)?;
+            for column in &columns {
+                if let Some(other) = stack_of.insert(column.clone(), name) {
+                    let cause = format!("is stacked in {other:?} and in {name:?}");
+                    let hint = "a column is in one stack: leave it out of the other";
+                    return Err(Error::invalid(cause).hint(hint).at(of_column(column)));
+                }
+            }
+            stacks.insert(name.clone(), stack.of_columns(columns));
+        }
+        for (name, stack) in &stacks {
+            self.name_columns(name, stack, &projection)?;
+        }
+        self.spec.stack = stacks;
+        Ok(self)
+    }
+
+    /// The stored names of the columns of a stack, in order.
+    fn stacked(&self, stack: &str, listed: &Stack, projection: &Projection) -> Result<Vec<String>> {
+        let stored: Vec<String> =
+            projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
+        let place = |name: &str| stored.iter().position(|column| column == name);
+        let mut places = Vec::new();
+        for (at, name) in listed.columns().iter().enumerate() {
+            if let Some(place) = place(name) {
+                if listed.columns()[..at].contains(name) {
+                    let cause =
+                        format!("stack: {stack:?} lists column {name:?} twice, again at place {}", at + 1);
+                    return Err(Error::invalid(cause));
+                }
+                places.push(place);
+                continue;
+            }
+            if !is_pattern(name) {
+                return Err(self.unknown(name));
+            }
+            let is_named = |column: &String| listed.columns().contains(column);
+            let matching = stored.iter().enumerate().filter(|(_, column)| matches_name(name, column));
+            let mut matching = matching.peekable();
+            if matching.peek().is_none() {
+                let cause = format!("stack: no column matches {name:?}");
+                return Err(Error::new(ErrorKind::UnknownColumn, cause)
+                    .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
+            }
+            for (place, _) in matching.filter(|(_, column)| !is_named(column)) {
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        Ok(places.into_iter().map(|place| stored[place].clone()).collect())
+    }
+
+    /// Gives the columns of a stack the options that name the stack, and the cast to its type.
+    fn name_columns(&mut self, name: &str, stack: &Stack, projection: &Projection) -> Result<()> {
+        let columns = self.delivered_columns(stack);
+        let spec = &mut self.spec;
+        if let Some(mut given) = spec.by_column.remove(name) {
+            let fill = given.fill_null.take();
+            if let Some(given) = given.given().first() {
+                let cause = format!("{} names {name:?}, which is a stack of columns", given.keyword);
+                return Err(Error::invalid(cause)
+                    .hint("a stack takes `fill_null` and `null_mask`: name its columns in other options"));
+            }
+            for column in &columns {
+                let option = &mut spec.column(column).fill_null;
+                *option = option.take().or_else(|| fill.clone());
+            }
+        }
+        if let Some(at) = spec.null_mask.iter().position(|masked| masked == name) {
+            spec.null_mask.remove(at);
+            for column in &columns {
+                if !spec.null_mask.contains(column) {
+                    spec.null_mask.push(column.clone());
+                }
+            }
+        }
+        let Some(cast) = stack.cast() else { return Ok(()) };
+        for column in &columns {
+            let stored = projection.schema().field_with_name(column).map(|field| field.data_type());
+            let options = spec.column(column);
+            if options.cast.is_none() && options.encode.is_none() && stored.ok() != Some(cast.data_type()) {
+                options.cast = Some(cast.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a column, by its delivered name, is in a stack.
+    pub(super) fn is_stacked(&self, column: &str) -> bool {
+        let is_it = |stored: &String| self.spec.rename.get(stored).unwrap_or(stored) == column;
+        self.spec.stack.values().any(|stack| stack.columns().iter().any(is_it))
+    }
+
+    /// The names that the columns of a stack have in other options.
+    fn delivered_columns(&self, stack: &Stack) -> Vec<String> {
+        let names = stack.columns().iter();
+        names.map(|stored| self.spec.rename.get(stored).unwrap_or(stored).clone()).collect()
+    }
+
+    /// The stacks of the columns `each`, which are those that are read, and their masks. Their columns are
+    /// then [`Codec::Stacked`].
+    pub(super) fn stacks(
+        &self,
+        read: &Schema,
+        each: &mut [Column],
+        masked: &Masked<'_>,
+    ) -> Result<Vec<Column>> {
+        let mut stacks = Vec::with_capacity(self.spec.stack.len());
+        for (name, stack) in &self.spec.stack {
+            if read.index_of(name).is_ok() {
+                return Err(Error::invalid("a stack has the name of a column that is read")
+                    .hint("give it another name")
+                    .at(of_column(name)));
+            }
+            let columns = self.delivered_columns(stack);
+            let places: Vec<usize> =
+                columns.iter().map(|column| read.index_of(column).unwrap_or_default()).collect();
+            let is_masked = masked.iter().any(|field| columns.contains(field.name()));
+            let columns = places.iter().map(|place| (*place, each[*place].clone())).collect();
+            stacks.push(StackCodec::column(name, columns)?);
+            if is_masked {
+                let name = Pad::mask_name(name);
+                let mask = |place: &usize| {
+                    let codec = Arc::new(NullMaskCodec { name: name.clone() });
+                    Ok((*place, Column::of(Codec::GatherOf(*place, codec), read.field(*place))?))
+                };
+                let masks = places.iter().map(mask).collect::<Result<_>>()?;
+                stacks.push(StackCodec::column(&name, masks)?);
+            }
+            places.iter().for_each(|place| each[*place].codec = Codec::Stacked);
+        }
+        Ok(stacks)
+    }
+}
+
+/// The fields of a batch: those of all columns that are not in a stack.
+pub(super) fn without_stacked(fields: &[FieldRef], codecs: &[Codec]) -> Vec<FieldRef> {
+    let is_stacked = |at: usize| matches!(codecs.get(at), Some(Codec::Stacked));
+    fields.iter().enumerate().filter(|(at, _)| !is_stacked(*at)).map(|(_, field)| field.clone()).collect()
+}
