@@ -36,7 +36,7 @@ mod value;
 
 pub use choose::{Chosen, Wanted};
 pub use deletes::{DeletionVector, POSITION_COLUMNS};
-pub use location::{Where, locate};
+pub use location::{Folders, Where};
 pub use manifest::{Manifest, manifests};
 pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
