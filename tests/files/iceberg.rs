@@ -380,10 +380,11 @@ fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
         table.refusal().to_string()
     };
     for (more, why) in [
-        (json!({"file_path": "https://example.org/a"}), "in another store than its metadata"),
-        (json!({"file_path": "s3://other/lake/t/a"}), "in another store than its metadata"),
-        (json!({"file_path": format!("{WRITTEN}/../a")}), "a location that no file has"),
-        (json!({"file_path": "/dev/zero"}), "a device, not a regular file"),
+        (json!({"file_path": "https://example.org/a"}), "leads out of the table in /"),
+        (json!({"file_path": "s3://other/lake/t/a"}), "leads out of the table in /"),
+        (json!({"file_path": format!("{WRITTEN}/../a")}), "leads out of the table in /"),
+        (json!({"file_path": format!("{WRITTEN}//a")}), "a location that no file has"),
+        (json!({"file_path": "/dev/zero"}), "leads out of the table in /"),
         (json!({"file_format": "ORC"}), "rows in a file of ORC"),
         (json!({"content": 7}), "of a kind that is not known, 7"),
         (json!({"record_count": -1}), "lacks a count of rows"),
@@ -397,6 +398,111 @@ fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
     table.add(1, vec![file]).add(2, vec![beyond]);
     let error = table.refusal().to_string();
     assert!(error.contains("deletes rows beyond the 3 of the file"), "{error}");
+}
+
+/// Moves a file of the table into another folder. Returns what a manifest says of it there.
+fn moved(table: &IcebergTable, file: &Value, to: &Path) -> Value {
+    let name = file["file_path"].as_str().unwrap().rsplit('/').next().unwrap();
+    fs::rename(table.path().join(name), to.join(name)).unwrap();
+    with(file.clone(), json!({"file_path": to.join(name).to_str().unwrap()}))
+}
+
+#[test]
+fn files_elsewhere_are_read_where_a_property_of_the_table_names_their_folder() {
+    let mut table = IcebergTable::of_ids();
+    let elsewhere = TempDir::new().unwrap();
+    let files = vec![table.ids("a", 0..3), moved(&table, &table.ids("b", 3..5), elsewhere.path())];
+    table.add(1, files);
+    let error = table.refusal();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let said = error.to_string();
+    for part in [
+        elsewhere.path().join("b").to_str().unwrap(),
+        &format!("leads out of the table in {}", table.path().to_str().unwrap()),
+        "name theirs in its property `write.data.path`",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for folder in ["/", "relative", elsewhere.path().join("other").to_str().unwrap()] {
+        table.properties = json!({"write.data.path": folder});
+        assert_eq!(table.refusal().kind(), ErrorKind::Unsupported, "{folder}");
+    }
+    table.properties = json!({"write.data.path": elsewhere.path().to_str().unwrap()});
+    assert_eq!(ids(&table.write().open().unwrap()), (0..5).collect());
+}
+
+#[test]
+fn metadata_elsewhere_is_read_where_a_property_of_the_table_names_its_folder() {
+    let mut table = IcebergTable::of_ids();
+    let files = vec![table.ids("a", 0..3)];
+    table.add(1, files).write();
+    let elsewhere = TempDir::new().unwrap();
+    let (from, to) = (table.path().join("metadata"), elsewhere.path().join("metadata"));
+    fs::create_dir(&to).unwrap();
+    // The table is where it was written: only its metadata is in a folder of its own.
+    let written = |at: &str| at.replace(WRITTEN, table.path().to_str().unwrap());
+    let mut entry = table.manifests[0].2[0].clone();
+    entry["data_file"]["file_path"] = json!(table.path().join("a").to_str().unwrap());
+    let manifest = avro::file(&avro::of_manifest(&table.partition.1), "null", &[entry]);
+    fs::write(to.join("m0.avro"), &manifest).unwrap();
+    let list = from.join("list.avro");
+    let listed = json!({"manifest_path": to.join("m0.avro").to_str().unwrap(), "partition_spec_id": 0,
+        "manifest_length": manifest.len(), "content": 0, "sequence_number": 1});
+    fs::write(&list, avro::file(&avro::of_list(), "null", &[listed])).unwrap();
+    let mut metadata: Value = serde_json::from_str(&written(&table.metadata().to_string())).unwrap();
+    let opened = to.join("v1.metadata.json");
+    fs::write(&opened, metadata.to_string()).unwrap();
+    let error = Dataset::open(&opened).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "it is taken for a table that was moved: {error}");
+    metadata["properties"] = json!({"write.metadata.path": to.to_str().unwrap()});
+    fs::write(&opened, metadata.to_string()).unwrap();
+    assert_eq!(ids(&Dataset::open(&opened).unwrap()).len(), 3);
+    fs::remove_file(&list).unwrap();
+    let error = Dataset::open(&opened).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains(list.to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn an_old_snapshot_has_the_partitions_of_its_time() {
+    let mut table = IcebergTable::of_ids();
+    let (first, second) = (table.ids("a", 0..3), table.ids("b", 3..5));
+    table.add(1, vec![first]).write();
+    let folder = table.path().join("metadata");
+    let list = |name: &str, of: &[(i64, i64)]| {
+        let manifest = avro::of_manifest(&json!([]));
+        let listed = of.iter().map(|(spec, sequence)| {
+            let file = if *sequence == 1 { &table.manifests[0].2[0]["data_file"] } else { &second };
+            let entry = json!({"status": 1, "sequence_number": null, "data_file": file});
+            let bytes = avro::file(&manifest, "null", &[entry]);
+            let path = format!("{name}-{sequence}.avro");
+            fs::write(folder.join(&path), &bytes).unwrap();
+            json!({"manifest_path": format!("{WRITTEN}/metadata/{path}"), "partition_spec_id": spec,
+                "manifest_length": bytes.len(), "content": 0, "sequence_number": sequence})
+        });
+        let listed: Vec<Value> = listed.collect();
+        fs::write(folder.join(name), avro::file(&avro::of_list(), "null", &listed)).unwrap();
+    };
+    list("one", &[(1, 1)]);
+    list("two", &[(1, 1), (0, 2)]);
+    let snapshot = |id: i64, list: &str| {
+        json!({"snapshot-id": id, "timestamp-ms": id, "schema-id": 0,
+        "manifest-list": format!("{WRITTEN}/metadata/{list}")})
+    };
+    let field =
+        |transform: &str| json!([{"source-id": 1, "field-id": 1000, "name": "p", "transform": transform}]);
+    let mut metadata = table.metadata();
+    metadata["partition-specs"] = json!([{"spec-id": 0, "fields": field("bucket[2]")},
+        {"spec-id": 1, "fields": field("truncate[3]")}, {"spec-id": 2, "fields": field("identity")}]);
+    metadata["default-spec-id"] = json!(2);
+    metadata["snapshots"] = json!([snapshot(10, "one"), snapshot(77, "two")]);
+    fs::write(folder.join("v1.metadata.json"), metadata.to_string()).unwrap();
+    let of = |open: OpenOptions| open.open(table.path()).unwrap().tables()[0].partition_columns.clone();
+    assert_eq!(of(OpenOptions::new()), ["id"]);
+    assert_eq!(of(OpenOptions::new().reference("main")), ["id"]);
+    assert_eq!(of(OpenOptions::new().version(10)), ["truncate[3](id)"]);
+    // A number of an earlier spec comes back with it.
+    assert_eq!(of(OpenOptions::new().version(77)), ["bucket[2](id)"]);
 }
 
 /// A generator of numbers.

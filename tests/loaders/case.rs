@@ -195,8 +195,13 @@ impl Case {
 fn layout(chance: &mut Chance) -> Layout {
     let files = chance.between(1, 3) as usize;
     let bad = chance.one_in(4).then(|| chance.between(3, 40));
-    let nulls =
-        chance.pick(&[NullPattern::None, NullPattern::OneIn(4), NullPattern::OneIn(4), NullPattern::OneIn(2), NullPattern::Stretches]);
+    let nulls = chance.pick(&[
+        NullPattern::None,
+        NullPattern::OneIn(4),
+        NullPattern::OneIn(4),
+        NullPattern::OneIn(2),
+        NullPattern::Stretches,
+    ]);
     let group = {
         let (kind, even) = (chance.below(5), chance.between(1, 60) as u32);
         move |chance: &mut Chance| match kind {

@@ -109,7 +109,13 @@ impl RunStep {
 }
 
 /// Takes at most `most` steps of an epoch, and compares their values.
-pub(crate) fn take(case: &Case, table: &TableOnDisk, loader: &Loader, epoch: &mut Epoch, most: usize) -> Vec<RunStep> {
+pub(crate) fn take(
+    case: &Case,
+    table: &TableOnDisk,
+    loader: &Loader,
+    epoch: &mut Epoch,
+    most: usize,
+) -> Vec<RunStep> {
     let mut steps = Vec::new();
     while steps.len() < most {
         let (number, owed, before) = (epoch.number(), epoch.remaining(), epoch.skipped().len());

@@ -35,9 +35,9 @@ mod z85;
 pub use deletion::{DeletedRows, DeletionVector, VectorPlace};
 pub use protocol::SUPPORTED_FEATURES;
 pub use replay::{Replay, commit_time};
-pub use schema::{TableColumn, Found, StoredName};
+pub use schema::{Found, StoredName, TableColumn};
 pub use segment::{Commit, LogEntry, Segment, commits};
-pub use table::{TableFile, Table};
+pub use table::{Table, TableFile};
 
 /// The folder of the log in that of its table.
 pub const LOG_FOLDER: &str = "_delta_log";

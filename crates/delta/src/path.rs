@@ -9,12 +9,12 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 pub(crate) fn below(text: &str, root: &str) -> Result<String> {
     let whole = decoded(text);
     let relative = match is_absolute(&whole) {
-        true => inside(&whole, root).ok_or_else(|| leads_out(&whole))?,
+        true => inside(&whole, root).ok_or_else(|| leads_out(&whole, root))?,
         false => whole.as_str(),
     };
     let parts = relative.split('/');
     if parts.clone().any(|part| part == "..") {
-        return Err(leads_out(&whole));
+        return Err(leads_out(&whole, root));
     }
     if relative.contains('\0') || parts.into_iter().any(|part| part.is_empty() || part == ".") {
         let cause = format!("the log has an invalid path, {text:?}");
@@ -23,8 +23,8 @@ pub(crate) fn below(text: &str, root: &str) -> Result<String> {
     Ok(relative.to_owned())
 }
 
-fn leads_out(path: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, "this path in the log leads out of the table")
+fn leads_out(path: &str, root: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this path in the log leads out of the table in {root}"))
         .hint("a shallow clone refers to files of another table: write its rows to a table of its own")
         .at(Place::file(path))
 }
@@ -108,7 +108,7 @@ mod tests {
         ] {
             let error = below(out, "/data/t").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{out}");
-            assert!(error.to_string().contains("leads out of the table"), "{error}");
+            assert!(error.to_string().contains("leads out of the table in /data/t"), "{error}");
         }
         for none in ["", "x//f.parquet", "x/./f.parquet", "x/", "f%00.parquet"] {
             assert_eq!(below(none, "/data/t").unwrap_err().kind(), ErrorKind::Corrupt, "{none}");

@@ -8,7 +8,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::deletion::DeletionVector;
 use crate::partition;
-use crate::schema::{TableColumn, Found};
+use crate::schema::{Found, TableColumn};
 
 /// One version of a table: its columns and its live files.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 
+use crate::manifest::Manifest;
 use crate::metadata::{Metadata, Snapshot};
 
 /// The most numbers or names that a message lists.
@@ -33,6 +34,17 @@ pub struct Chosen<'a> {
     pub schema: i64,
     /// Whether the schema is the one that the snapshot's number alone selects.
     pub is_of_its_time: bool,
+    /// Whether the snapshot is that of a branch, which is read as the table is now.
+    pub(crate) is_branch: bool,
+}
+
+impl Chosen<'_> {
+    /// The partition fields of the snapshot, as users write them. A branch has those of newly written files.
+    /// Any other snapshot has those of its latest `manifests`, since the metadata does not record them.
+    pub fn partitioned_by(&self, metadata: &Metadata, manifests: &[Manifest]) -> Vec<String> {
+        let latest = manifests.iter().max_by_key(|manifest| (manifest.sequence, manifest.spec));
+        metadata.partitioned_by(latest.filter(|_| !self.is_branch).map(|manifest| manifest.spec))
+    }
 }
 
 impl Metadata {
@@ -46,7 +58,12 @@ impl Metadata {
             Wanted::Newest => match self.current {
                 Some(id) => (id, true),
                 None => {
-                    return Ok(Chosen { snapshot: None, schema: self.current_schema, is_of_its_time: true });
+                    return Ok(Chosen {
+                        snapshot: None,
+                        schema: self.current_schema,
+                        is_of_its_time: true,
+                        is_branch: true,
+                    });
                 }
             },
             Wanted::Id(id) => (i64::try_from(id).map_err(|_| self.unknown(id))?, false),
@@ -67,7 +84,8 @@ impl Metadata {
         let of_its_time = snapshot.schema_id.filter(|id| self.schemas.contains_key(id));
         let of_its_time = of_its_time.unwrap_or(self.current_schema);
         let schema = if is_branch { self.current_schema } else { of_its_time };
-        Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time: schema == of_its_time })
+        let is_of_its_time = schema == of_its_time;
+        Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time, is_branch })
     }
 
     /// The number of the snapshot that was current at a time.

@@ -36,10 +36,10 @@ mod value;
 
 pub use choose::{Chosen, Wanted};
 pub use deletes::{DeletionVector, POSITION_COLUMNS};
-pub use location::{Where, locate};
+pub use location::{Folders, Where};
 pub use manifest::{Manifest, manifests};
 pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
 pub use scan::Scan;
 pub use schema::TableColumn;
-pub use table::{Equality, TableFile, Positions, Table};
+pub use table::{Equality, Positions, Table, TableFile};

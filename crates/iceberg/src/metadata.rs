@@ -8,6 +8,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use crate::location::Folders;
 use crate::names::NameMapping;
 use crate::schema::{self, TableColumn};
 
@@ -33,8 +34,8 @@ pub struct Metadata {
     pub version: i64,
     /// The identity of the table through all of its snapshots, if it has one.
     pub id: Option<String>,
-    /// The folder that the table was written in, as a location.
-    pub location: String,
+    /// The folders that the table was written in.
+    pub folders: Folders,
     /// The snapshots that the table keeps.
     pub snapshots: Vec<Snapshot>,
     /// The snapshot that is current, if there is one.
@@ -187,7 +188,7 @@ impl Metadata {
         Ok(Metadata {
             version: written.format_version,
             id: written.table_uuid,
-            location: written.location,
+            folders: Folders::new(written.location, &written.properties),
             snapshots: written.snapshots,
             current,
             current_schema: current_schema.ok_or_else(|| malformed("it has no current schema"))?,
@@ -228,9 +229,9 @@ impl Metadata {
         Ok(numbered.map(|(field, number)| (field.field_id.unwrap_or(number), field.clone())).collect())
     }
 
-    /// The partition fields of newly written files, as users write them.
-    pub fn partitioned_by(&self) -> Vec<String> {
-        let fields = self.specs.get(&self.default_spec).into_iter().flatten();
+    /// The partition fields of a spec, as users write them; `None` is the spec of newly written files.
+    pub(crate) fn partitioned_by(&self, spec: Option<i64>) -> Vec<String> {
+        let fields = self.specs.get(&spec.unwrap_or(self.default_spec)).into_iter().flatten();
         let shown = fields.filter(|field| !field.is_void()).map(|field| {
             let name = field.source_id.and_then(|id| Some(self.column(id).ok()??.name.name));
             let name = name.unwrap_or_else(|| "?".to_owned());
@@ -284,7 +285,8 @@ mod tests {
         gzip.write_all(text.as_bytes()).unwrap();
         for bytes in [text.into_bytes(), gzip.finish().unwrap()] {
             let metadata = Metadata::parse(&bytes).unwrap();
-            assert_eq!((metadata.current, metadata.partitioned_by()), (None, vec!["month(day)".to_owned()]));
+            let fields = metadata.partitioned_by(None);
+            assert_eq!((metadata.current, fields), (None, vec!["month(day)".to_owned()]));
             assert_eq!(metadata.spec(0).unwrap()[0].0, 1_000);
             assert_eq!(metadata.columns(metadata.current_schema).unwrap().len(), 1);
         }

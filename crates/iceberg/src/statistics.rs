@@ -82,7 +82,7 @@ impl Collected {
     }
 
     /// The statistics by the names of the columns.
-    pub(crate) fn finish(self, columns: &[Column]) -> BTreeMap<String, ColumnStatistics> {
+    pub(crate) fn finish(self, columns: &[TableColumn]) -> BTreeMap<String, ColumnStatistics> {
         let finished = |(column, building): (usize, Building)| {
             (columns[column].field.name().clone(), building.finish(self.files))
         };

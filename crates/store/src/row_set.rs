@@ -78,7 +78,9 @@ impl RowSet {
     /// The number of rows to choose from, in the set or not.
     pub fn rows(&self) -> u32 {
         match self.0 {
-            SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => rows,
+            SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => {
+                rows
+            }
         }
     }
 
@@ -139,7 +141,9 @@ impl RowSet {
             let run = match &self.0 {
                 SetForm::None(_) | SetForm::All(_) => at..end,
                 SetForm::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
-                SetForm::Bitmap(_, bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
+                SetForm::Bitmap(_, bitmap) => {
+                    bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most)
+                }
             };
             at += run.end - run.start;
             Some(run)
@@ -253,7 +257,14 @@ struct RowSetBuilder {
 
 impl RowSetBuilder {
     fn new(rows: u32) -> Self {
-        RowSetBuilder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs: most_runs(rows), words: None }
+        RowSetBuilder {
+            rows,
+            count: 0,
+            last: 0..0,
+            runs: Vec::new(),
+            most_runs: most_runs(rows),
+            words: None,
+        }
     }
 
     /// Adds rows after all that were added before.

@@ -181,7 +181,7 @@ impl Seen<'_> {
 /// A column of a row group, or of some of its rows.
 enum GroupColumn<'a> {
     Constant(&'a Constant),
-    GroupValues(GroupValues<'a>),
+    Stored(GroupValues<'a>),
 }
 
 struct GroupValues<'a> {

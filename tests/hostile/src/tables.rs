@@ -132,7 +132,6 @@ fn about_table() -> Value {
 /// The metadata of a table is refused, or has a newest snapshot with columns, or says why it has not.
 pub(crate) fn metadata(data: &[u8]) -> bool {
     let Ok(metadata) = Metadata::parse(data) else { return false };
-    let _ = metadata.partitioned_by();
     for wanted in [Wanted::Newest, Wanted::Named("main"), Wanted::Time(1_000)] {
         if let Ok(chosen) = metadata.choose(wanted)
             && let Ok(scan) = Scan::new(&metadata, chosen.schema)

@@ -136,6 +136,17 @@ impl TableFolder<'_> {
         list::beside(self.store, self.volume, path, (size, FileVersion::OfTable(version))).await
     }
 
+    /// A file outside of the table's folder, by its absolute path in the store, as it is now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, and any error of looking it up.
+    pub async fn found_beside(&self, path: &str) -> Result<DataFile> {
+        let file = self.beside(path, 0, 0).await?;
+        let pin = list::pinned(self.store, self.volume, &file.pin.path).await?;
+        let pin = pin.ok_or_else(|| Error::new(ErrorKind::NotFound, "file not found").at(file.place()))?;
+        Ok(DataFile { pin, ..file })
+    }
+
     /// Byte ranges of a file, each in full.
     ///
     /// # Errors

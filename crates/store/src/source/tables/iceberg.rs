@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{TableColumn, TableFile, Manifest, Scan, Snapshot as Written, Table, Wanted, manifests};
+use forebay_iceberg::{
+    Manifest, Scan, Snapshot as Written, Table, TableColumn, TableFile, Wanted, manifests,
+};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
@@ -53,7 +55,8 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
         AsOf::Time(time) => Wanted::Time(*time),
     })?;
     let version = chosen.snapshot.map_or(0, |snapshot| snapshot.id.unsigned_abs());
-    let mut table = scan(opened, chosen.snapshot, chosen.schema).await?;
+    let listed = listed(opened, chosen.snapshot).await?;
+    let mut table = scan(opened, &listed, chosen.schema).await?;
     let mut files = Vec::with_capacity(table.files.len());
     for file in &table.files {
         files.push(opened.file(&file.location, file.size, version).await?);
@@ -69,7 +72,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
         other_schema: (!chosen.is_of_its_time).then_some(chosen.schema),
         time: chosen.snapshot.map(|snapshot| snapshot.time),
         features: vec![format!("version {} of the format", opened.metadata.version)],
-        partition_columns: opened.metadata.partitioned_by(),
+        partition_columns: chosen.partitioned_by(&opened.metadata, &listed),
         schema: schema.clone(),
         files: files.len(),
         files_with_deletes: deleted.iter().flatten().count(),
@@ -98,22 +101,26 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
     Ok(Snapshot { root, files, identities, tables: vec![about], ..Snapshot::default() })
 }
 
-/// Folds the manifests of a snapshot to its live files.
-async fn scan(opened: &OpenedTable<'_>, snapshot: Option<&Written>, schema: i64) -> Result<Table> {
-    let mut scan = Scan::new(&opened.metadata, schema)?;
-    let listed = match snapshot {
-        None => Vec::new(),
+/// The manifests of a snapshot.
+async fn listed(opened: &OpenedTable<'_>, snapshot: Option<&Written>) -> Result<Vec<Manifest>> {
+    match snapshot {
+        None => Ok(Vec::new()),
         Some(Written { manifest_list: Some(list), .. }) => {
             let bytes = opened.read(list, None).await?;
-            manifests(&bytes).map_err(|error| error.at(Place::file(list.as_str())))?
+            manifests(&bytes).map_err(|error| error.at(Place::file(list.as_str())))
         }
         Some(snapshot) => {
             let alone = snapshot.manifests.as_ref().ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, format!("snapshot {} has no manifests", snapshot.id))
             })?;
-            alone.iter().map(|location| Manifest::alone(location)).collect()
+            Ok(alone.iter().map(|location| Manifest::alone(location)).collect())
         }
-    };
+    }
+}
+
+/// Folds the manifests of a snapshot to its live files.
+async fn scan(opened: &OpenedTable<'_>, listed: &[Manifest], schema: i64) -> Result<Table> {
+    let mut scan = Scan::new(&opened.metadata, schema)?;
     let read = async |at: usize| {
         let manifest: &Manifest = &listed[at];
         opened.read(&manifest.location, manifest.size).await.map(|bytes| (manifest, bytes))

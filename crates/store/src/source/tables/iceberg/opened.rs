@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{FieldName, Metadata, TableColumn, Where, locate};
+use forebay_iceberg::{FieldName, Metadata, TableColumn, Where};
 
 use super::newest;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
@@ -36,7 +36,7 @@ impl<'a> OpenedTable<'a> {
     /// A file of the table, by its location in the metadata and its size. The table never writes a file
     /// again.
     pub(super) async fn file(&self, location: &str, size: u64, version: u64) -> Result<DataFile> {
-        match locate(location, &self.metadata.location, &self.location)? {
+        match self.metadata.folders.locate(location, &self.location)? {
             Where::Below(relative) => self.table.written(&relative, size, version),
             Where::Beside(path) => self.table.beside(&path, size, version).await,
         }
@@ -45,14 +45,9 @@ impl<'a> OpenedTable<'a> {
     /// All bytes of a file, by its location in the metadata, and by its size if that is known.
     pub(super) async fn read(&self, location: &str, size: Option<u64>) -> Result<Bytes> {
         let read = async {
-            let file = match (locate(location, &self.metadata.location, &self.location)?, size) {
+            let file = match (self.metadata.folders.locate(location, &self.location)?, size) {
                 (Where::Below(relative), None) => self.table.file(&relative).await?,
-                (Where::Beside(_), None) => {
-                    return Err(Error::new(
-                        ErrorKind::Unsupported,
-                        "the file is not in the folder of the table",
-                    ));
-                }
+                (Where::Beside(path), None) => self.table.found_beside(&path).await?,
                 (_, Some(size)) if size > LARGEST => {
                     let cause =
                         format!("the file has {size} bytes by the metadata, and up to {LARGEST} are read");
