@@ -219,6 +219,22 @@ def test_views_that_cannot_work_are_refused(data, decode, said):
         fb.Loader(data, decode=decode)
 
 
+def test_views_of_an_image_have_the_same_offsets_in_a_window(data):
+    views = fb.Views(a=fb.Image.resize(12, 12), b=fb.Image.resize(8, 8))
+    rows = {}
+    for batch in fb.Loader(data, decode={"image": views}):
+        rows.update(zip(batch["id"].tolist(), zip(batch["image.a"], batch["image.b"])))
+    for listed in [["image"], ["image.a", "image.b"]]:
+        window = fb.Window({-1: ["id"], 0: ["id", *listed]})
+        batch = next(iter(fb.Loader(data, decode={"image": views}, samples=window, batch_size=4)))
+        for row, (_, number) in enumerate(batch["id"].tolist()):
+            assert np.array_equal(batch["image.a"][row], rows[number][0])
+            assert np.array_equal(batch["image.b"][row], rows[number][1])
+    for window in [{0: ["id", "image.a"], 1: ["id", "image.b"]}, {0: ["image.a", "image.b"], 1: ["image.b"]}]:
+        with pytest.raises(fb.InvalidError, match='"image.b": the window lists it at other offsets than "image.a"'):
+            fb.Loader(data, decode={"image": views}, samples=fb.Window({0: ["id"], **window}))
+
+
 def test_torch_has_views_with_the_channels_last(data):
     torch = pytest.importorskip("torch")
     batch = next(iter(fb.torch.batches(loader(data), channels_last=True)))

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// How an epoch is shared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedRun {
     world: u32,
     batch_size: u64,
     seed: u64,
@@ -24,15 +24,15 @@ pub(crate) fn files() -> impl Strategy<Value = Vec<(u16, BTreeSet<u16>)>> {
     prop::collection::vec(some.prop_map(existing), 1..5)
 }
 
-pub(crate) fn shared() -> impl Strategy<Value = Shared> {
+pub(crate) fn shared() -> impl Strategy<Value = SharedRun> {
     let some = (1u32..4, 1u64..6, any::<u64>());
-    some.prop_map(|(world, batch_size, seed)| Shared { world, batch_size, seed })
+    some.prop_map(|(world, batch_size, seed)| SharedRun { world, batch_size, seed })
 }
 
 /// Checks that over all ranks each of the `live` ids, which ascend, comes once, apart from the rows that fill
 /// the last step, and that all ranks have equally many batches.
-pub(crate) fn hold(dataset: &Dataset, live: &[i64], shared: Shared) -> Result<(), TestCaseError> {
-    let Shared { world, batch_size, seed } = shared;
+pub(crate) fn hold(dataset: &Dataset, live: &[i64], shared: SharedRun) -> Result<(), TestCaseError> {
+    let SharedRun { world, batch_size, seed } = shared;
     prop_assert_eq!(dataset.rows(), live.len() as u64);
     // By default there is a lane for each rank, and none without a row.
     if live.len() < world as usize {

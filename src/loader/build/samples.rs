@@ -125,8 +125,11 @@ impl LoaderBuilder {
 
     /// The form of a batch of windows, and its schema.
     fn windows(&self, window: &Window, schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
+        self.check_offsets_of_views(window)?;
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        if let Some(unknown) = window.columns().into_iter().find(|name| !names.contains(name)) {
+        let has_views = |name: &str| self.all_views().any(|(column, _)| column == name);
+        let is_delivered = |name: &str| names.contains(&name) || has_views(name);
+        if let Some(unknown) = window.columns().into_iter().find(|name| !is_delivered(name)) {
             let error = match self.spec.columns.is_some() {
                 true => Error::invalid("an offset of the window lists it, but it is not delivered")
                     .hint("add it to `columns`, or leave `columns` out"),
@@ -153,6 +156,24 @@ impl LoaderBuilder {
         // The mask says for each window whether it counts.
         fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
         Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
+    }
+
+    /// Refuses a window that lists the views of an image at different offsets: each image is decoded once for
+    /// all its views.
+    fn check_offsets_of_views(&self, window: &Window) -> Result<()> {
+        for (name, views) in self.all_views() {
+            let columns: Vec<String> = views.iter().map(|view| view.column(name)).collect();
+            let Some((first, others)) = columns.split_first() else { continue };
+            if let Some(other) = others.iter().find(|other| rows_of(window, other) != rows_of(window, first))
+            {
+                return Err(Error::invalid(format!("the window lists it at other offsets than {first:?}"))
+                    .hint(format!(
+                        "list {name:?}, which stands for all its views: an image is decoded once for them"
+                    ))
+                    .at(of_column(other)));
+            }
+        }
+        Ok(())
     }
 
     /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets they are known once

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_ulong};
 
 use turbojpeg_sys as tj;
 
-/// The image as RGB of 8 bits, `None` if the library refuses it or warns. The colours are grey or YCbCr; others
-/// are `None` as well.
+/// The image as RGB of 8 bits, `None` if the library refuses it or warns. The colours are grey or YCbCr;
+/// others are `None` as well.
 pub(crate) fn rgb(encoded: &[u8]) -> Option<Vec<u8>> {
     // SAFETY: no precondition.
     let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
@@ -32,7 +32,8 @@ fn decoded(handle: tj::tjhandle, encoded: &[u8]) -> Option<Vec<u8>> {
     let (width, height) = (usize::try_from(width).ok()?, usize::try_from(height).ok()?);
     let mut pixels = vec![0; width.checked_mul(height)?.checked_mul(3)?];
     let format = tj::TJPF_TJPF_RGB;
-    // SAFETY: the handle is live, the library reads at most `length` bytes, and `pixels` has room for all rows.
+    // SAFETY: the handle is live, the library reads at most `length` bytes, and `pixels` has room for the
+    // whole image.
     let decoded =
         unsafe { tj::tj3Decompress8(handle, encoded.as_ptr(), length as _, pixels.as_mut_ptr(), 0, format) };
     (decoded == 0).then_some(pixels)
