@@ -1,6 +1,10 @@
 //! Each target on its seeds and corpus, and on some thousand changed ones: the same numbers in each run.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first failure, and says for which input"
+)]
 
 use std::fs;
 use std::path::Path;

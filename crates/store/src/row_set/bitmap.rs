@@ -64,7 +64,7 @@ pub(super) fn within(words: &[u64], range: Range<u32>) -> Vec<u64> {
 
 /// Clears the bits behind the last of `rows` rows.
 fn cut(words: &mut [u64], rows: u32) {
-    if let Some(last) = words.last_mut().filter(|_| rows % WORD > 0) {
+    if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(WORD)) {
         *last &= !(u64::MAX << (rows % WORD));
     }
 }
