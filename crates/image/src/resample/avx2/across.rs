@@ -1,8 +1,8 @@
 //! Makes rows of the result from rows with the result's height and the source's width.
 //!
 //! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: each
-//! [`LaneInstructions`] adds two weights to them. A half reads 16 bytes of the intermediate row, so that at scales of more than 3 it
-//! has only one pixel of three channels.
+//! [`LaneInstructions`] adds two weights to them. A half reads 16 bytes of the intermediate row, so that at
+//! scales of more than 3 it has only one pixel of three channels.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
