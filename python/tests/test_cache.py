@@ -201,7 +201,7 @@ def test_a_loop_that_is_slower_than_the_loader_is_left_alone(drawn: Path, tmp_pa
     with small(drawn / "photos", decode=decode, batch_size=20, cache=cache) as loader:
         for _ in range(3):
             for _ in loader:
-                time.sleep(0.1)
+                time.sleep(0.25)
         assert loader.state_dict()["cache_tier"] == "rows"
         assert loader.stats().to_dict()["stages"]["keep"]["items"] == 0
 
