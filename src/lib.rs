@@ -226,8 +226,9 @@ pub mod filter {
 
 pub mod image {
     //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, raw pixels,
-    //! and the key of its random draws.
+    //! and the key of its random draws. [`decode_images`] decodes without a data set.
 
+    pub use crate::loader::{EncodedImage, decode_images};
     pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, Raw, Resampling, RowKey, Size};
 }
 

@@ -1,7 +1,7 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, Protocol, final, overload
 
 import numpy as np
 
@@ -59,17 +59,36 @@ def petastorm_schema(
 ) -> (
     tuple[str, list[tuple[str, str, tuple[int | None, ...], tuple[Any, ...] | None, bool]]] | None
 ): ...
-
+@overload
 def decode_image(
-    data: bytes | bytearray | memoryview | list[bytes] | tuple[bytes, ...],
+    data: bytes | bytearray | memoryview,
     image: Image | None = None,
     *,
     key: int = 0,
     out: np.ndarray[Any, Any] | None = None,
-) -> np.ndarray[Any, Any]:
+    threads: int | None = None,
+) -> np.ndarray[Any, Any]: ...
+@overload
+def decode_image(
+    data: list[bytes] | tuple[bytes, ...],
+    image: None = None,
+    *,
+    key: int = 0,
+    out: np.ndarray[Any, Any] | None = None,
+    threads: int | None = None,
+) -> list[np.ndarray[Any, Any]]: ...
+@overload
+def decode_image(
+    data: list[bytes] | tuple[bytes, ...],
+    image: Image,
+    *,
+    key: int = 0,
+    out: np.ndarray[Any, Any] | None = None,
+    threads: int | None = None,
+) -> Any:
     """Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
 
-    JPEG, PNG, WebP, GIF, BMP and TIFF. Threads of a ``ThreadPoolExecutor`` decode at the same time.
+    JPEG, PNG, WebP, GIF, BMP and TIFF. A list is decoded on several threads; a single image on the caller's.
 
     Parameters
     ----------
@@ -84,21 +103,26 @@ def decode_image(
         ``key``, ``key + 1`` and so on.
     out : numpy.ndarray, optional
         The array that the pixels are written to and that is returned. It must be contiguous and have the
-        shape and type of the result.
+        shape and type of the result, which is one array.
+    threads : int, optional
+        Number of threads that decode a list. They end with the call. The pixels do not depend on it. Default: one
+        for each processor that the process may use.
 
     Returns
     -------
-    numpy.ndarray
-        Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``.
+    numpy.ndarray or list of numpy.ndarray
+        Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``. Without ``image``,
+        or with a ragged one, several images are a list of arrays, each in its own size.
 
     Raises
     ------
     BadRowError
-        The data is damaged or not an image. In a batch, ``row`` is the number of the image.
+        The data is damaged or not an image. In a batch, ``row`` is the number of the first such image,
+        from 0.
     TooLargeError
         The image has more pixels than :meth:`Image.max_pixels` permits.
     InvalidError
-        An argument is not as described, or ``image`` is missing or ragged for a batch.
+        An argument is not as described, or ``out`` is given for images in their own sizes.
 
     Examples
     --------
@@ -111,6 +135,8 @@ def decode_image(
     (30, 40, 3)
     >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), key=7).shape
     (2, 16, 16, 3)
+    >>> [pixels.shape for pixels in fb.decode_image([file.getvalue()] * 2)]
+    [(30, 40, 3), (30, 40, 3)]
     """
 
 @final

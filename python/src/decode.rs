@@ -4,8 +4,8 @@
 use std::slice;
 
 use forebay::arrow::buffer::{Buffer, MutableBuffer};
-use forebay::image::{PixelType, RowKey};
-use forebay::{Error, Image as Spec, Place, Result};
+use forebay::image::{EncodedImage, PixelType, RowKey, decode_images};
+use forebay::{Error, Image as Spec, LoaderSpec, Place, Result};
 use forebay_image::decode_into;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
@@ -18,7 +18,7 @@ use crate::image::Image;
 
 /// Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
 ///
-/// JPEG, PNG, WebP, GIF, BMP and TIFF. Threads of a ``ThreadPoolExecutor`` decode at the same time.
+/// JPEG, PNG, WebP, GIF, BMP and TIFF. A list is decoded on several threads; a single image on the caller's.
 ///
 /// Parameters
 /// ----------
@@ -33,21 +33,26 @@ use crate::image::Image;
 ///     ``key``, ``key + 1`` and so on.
 /// out : numpy.ndarray, optional
 ///     The array that the pixels are written to and that is returned. It must be contiguous and have the
-///     shape and type of the result.
+///     shape and type of the result, which is one array.
+/// threads : int, optional
+///     Number of threads that decode a list. They end with the call. The pixels do not depend on it. Default: one
+///     for each processor that the process may use.
 ///
 /// Returns
 /// -------
-/// numpy.ndarray
-///     Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``.
+/// numpy.ndarray or list of numpy.ndarray
+///     Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``. Without ``image``,
+///     or with a ragged one, several images are a list of arrays, each in its own size.
 ///
 /// Raises
 /// ------
 /// BadRowError
-///     The data is damaged or not an image. In a batch, ``row`` is the number of the image.
+///     The data is damaged or not an image. In a batch, ``row`` is the number of the first such image,
+///     from 0.
 /// TooLargeError
 ///     The image has more pixels than :meth:`Image.max_pixels` permits.
 /// InvalidError
-///     An argument is not as described, or ``image`` is missing or ragged for a batch.
+///     An argument is not as described, or ``out`` is given for images in their own sizes.
 ///
 /// Examples
 /// --------
@@ -60,15 +65,19 @@ use crate::image::Image;
 /// (30, 40, 3)
 /// >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), key=7).shape
 /// (2, 16, 16, 3)
+/// >>> [pixels.shape for pixels in fb.decode_image([file.getvalue()] * 2)]
+/// [(30, 40, 3), (30, 40, 3)]
 #[pyfunction]
-#[pyo3(signature = (data, image=None, *, key=0, out=None))]
+#[pyo3(signature = (data, image=None, *, key=0, out=None, threads=None))]
 pub(crate) fn decode_image<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
     image: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = any_key)] key: u64,
     out: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let threads = threads.map(any_threads).transpose()?;
     let is_batch = data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>();
     let files: Vec<Bound<'py, PyBytes>> = match is_batch {
         true => data.try_iter()?.map(|file| bytes(&file?)).collect::<PyResult<_>>()?,
@@ -88,34 +97,100 @@ pub(crate) fn decode_image<'py>(
         (Some(spec), true) if !spec.is_ragged() => Ok(spec),
         (Some(spec), false) => spec.sized(files[0], RowKey(key)),
         (None, false) => Spec::as_stored(files[0]),
-        (_, true) => Err(Error::invalid("a batch of images in their own sizes")
-            .hint("pass `image=` with a size for all of them, or decode each by itself")),
+        (spec, true) => {
+            if out.is_some() {
+                let error = Error::invalid("`out=` for a batch of images in their own sizes");
+                return Err(error.hint("pass `image=` with a size for all of them")).or_raise(py);
+            }
+            let images = py.detach(|| own_sizes(spec.as_ref(), &files, key, threads)).or_raise(py)?;
+            let images = images.into_iter().map(|(spec, pixels)| array(py, &spec, None, pixels));
+            return Ok(PyList::new(py, images.collect::<PyResult<Vec<_>>>()?)?.into_any());
+        }
     }
     .or_raise(py)?;
     let rows = if is_batch { Some(files.len()) } else { None };
-    let shape: Vec<usize> = rows.into_iter().chain(spec.shape()).collect();
-    let element = element(spec.pixel_type());
     let count = files.len() * spec.bytes_per_image();
+    let decode = |slots: &mut [u8]| match is_batch {
+        true => decode(&spec, &files, key, threads, slots),
+        false => decode_into(&spec, files[0], RowKey(key), slots),
+    };
     if let Some(out) = out {
-        let address = writable(out, &shape, spec.pixel_type())?;
+        let address = writable(out, &shape(&spec, rows), spec.pixel_type())?;
         // SAFETY: numpy says that the array is writable, contiguous and of this shape and type, and `out`
         // keeps it alive.
         let slots = unsafe { slice::from_raw_parts_mut(address as *mut u8, count) };
-        py.detach(|| decode(&spec, &files, key, is_batch, slots)).or_raise(py)?;
+        py.detach(|| decode(slots)).or_raise(py)?;
         return Ok(out.clone());
     }
     let mut slots = MutableBuffer::from_len_zeroed(count);
-    py.detach(|| decode(&spec, &files, key, is_batch, slots.as_slice_mut())).or_raise(py)?;
-    arrays::view(py, Dense { buffer: Buffer::from(slots), shape, element })
+    py.detach(|| decode(slots.as_slice_mut())).or_raise(py)?;
+    array(py, &spec, rows, slots)
 }
 
 /// Decodes each file into its slot.
-fn decode(spec: &Spec, files: &[&[u8]], key: u64, is_batch: bool, slots: &mut [u8]) -> Result<()> {
-    for (row, (file, slot)) in (0..).zip(files.iter().zip(slots.chunks_exact_mut(spec.bytes_per_image()))) {
-        let decoded = decode_into(spec, file, RowKey(key.wrapping_add(row)), slot);
-        decoded.map_err(|error| if is_batch { error.at(Place::default().row(row)) } else { error })?;
+fn decode(spec: &Spec, files: &[&[u8]], key: u64, threads: Option<usize>, slots: &mut [u8]) -> Result<()> {
+    let slots = slots.chunks_exact_mut(spec.bytes_per_image());
+    let images = keys(key).zip(files.iter().zip(slots));
+    let images = images.map(|(key, (encoded, slot))| EncodedImage { image: spec, encoded, key, slot });
+    decode_images(images.collect(), threads)
+}
+
+/// Decodes each file in its own size, into memory of its own.
+fn own_sizes(
+    spec: Option<&Spec>,
+    files: &[&[u8]],
+    key: u64,
+    threads: Option<usize>,
+) -> Result<Vec<(Spec, MutableBuffer)>> {
+    let mut sized = Vec::with_capacity(files.len());
+    // Images before one without a readable header are decoded, so that the error is that of the first bad one.
+    let mut unread = None;
+    for (row, (key, file)) in (0..).zip(keys(key).zip(files)) {
+        match spec.map_or_else(|| Spec::as_stored(file), |spec| spec.sized(file, key)) {
+            Ok(spec) => {
+                let pixels = MutableBuffer::from_len_zeroed(spec.bytes_per_image());
+                sized.push((spec, pixels));
+            }
+            Err(error) => {
+                unread = Some(error.at(Place::default().row(row)));
+                break;
+            }
+        }
     }
-    Ok(())
+    let images = keys(key).zip(files).zip(&mut sized).map(|((key, encoded), (image, pixels))| EncodedImage {
+        image,
+        encoded,
+        key,
+        slot: pixels.as_slice_mut(),
+    });
+    decode_images(images.collect(), threads)?;
+    unread.map_or(Ok(sized), Err)
+}
+
+/// The key of each image, from that of the first one.
+fn keys(first: u64) -> impl Iterator<Item = RowKey> {
+    (0..).map(move |row| RowKey(first.wrapping_add(row)))
+}
+
+fn shape(spec: &Spec, rows: Option<usize>) -> Vec<usize> {
+    rows.into_iter().chain(spec.shape()).collect()
+}
+
+fn array<'py>(
+    py: Python<'py>,
+    spec: &Spec,
+    rows: Option<usize>,
+    pixels: MutableBuffer,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (shape, element) = (shape(spec, rows), element(spec.pixel_type()));
+    arrays::view(py, Dense { buffer: Buffer::from(pixels), shape, element })
+}
+
+fn any_threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let most = LoaderSpec::MAX_THREADS;
+    let threads = int(value, 1..=most as u64);
+    let threads = threads.and_then(|threads| usize::try_from(threads).ok());
+    threads.ok_or_else(|| refused(value, "threads", &format!("an int from 1 to {most}")))
 }
 
 fn any_key(value: &Bound<'_, PyAny>) -> PyResult<u64> {

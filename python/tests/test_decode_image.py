@@ -71,6 +71,42 @@ def test_a_ragged_image_has_its_own_size():
     assert fb.decode_image(encoded(1), image).shape == (15, 20, 3)
 
 
+@pytest.mark.parametrize("threads", [None, 1, 2, 5, 64])
+def test_any_number_of_threads_gives_the_same_batch(threads):
+    files = [encoded(seed, (48 + seed, 64 - seed), "JPEG") for seed in range(30)]
+    image = fb.Image.random_resized_crop(16).flip()
+    batch = fb.decode_image(files, image, key=9, threads=threads)
+    assert np.array_equal(batch, np.stack([fb.decode_image(file, image, key=9 + n) for n, file in enumerate(files)]))
+    out = np.zeros_like(batch)
+    fb.decode_image(files, image, key=9, threads=threads, out=out)
+    assert np.array_equal(out, batch)
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+@pytest.mark.parametrize("image", [None, fb.Image.fit(20).flip().ragged().dtype("float32")])
+def test_a_list_of_images_in_their_own_sizes_is_a_list_of_arrays(image, threads):
+    files = [encoded(seed, (24 + seed, 40 - seed), "JPEG") for seed in range(12)]
+    batch = fb.decode_image(files, image, key=5, threads=threads)
+    assert isinstance(batch, list)
+    assert len({pixels.shape for pixels in batch}) > 1
+    for number, (file, pixels) in enumerate(zip(files, batch, strict=True)):
+        alone = fb.decode_image(file, image, key=5 + number)
+        assert (pixels.dtype, pixels.shape) == (alone.dtype, alone.shape)
+        assert np.array_equal(pixels, alone)
+        assert pixels.flags.writeable
+    assert fb.decode_image([], image, threads=threads) == []
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("image", [None, fb.Image.resize(8, 8), fb.Image.fit(20).ragged()])
+def test_the_error_is_that_of_the_first_bad_image(image, threads):
+    files = [encoded(seed) for seed in range(30)]
+    files[11], files[12], files[25] = files[11][:200], b"<html>", b"<html>"
+    with pytest.raises(fb.BadRowError, match="corrupt PNG") as raised:
+        fb.decode_image(files, image, threads=threads)
+    assert raised.value.row == 11
+
+
 def test_threads_decode_the_same():
     files = [encoded(seed, (64, 48), "JPEG") for seed in range(40)]
     with ThreadPoolExecutor(4) as pool:
@@ -88,9 +124,12 @@ def test_what_cannot_be_decoded_is_refused_with_its_place_and_the_next_move():
     with pytest.raises(fb.TooLargeError, match="max_pixels"):
         fb.decode_image(encoded(1), image.max_pixels(100))
     with pytest.raises(fb.InvalidError, match="image="):
-        fb.decode_image([encoded(1)])
+        fb.decode_image([encoded(1)], out=np.zeros((1, 30, 40, 3), np.uint8))
     with pytest.raises(fb.InvalidError, match="image="):
-        fb.decode_image([encoded(1)], fb.Image.fit(8).ragged())
+        fb.decode_image([encoded(1)], fb.Image.fit(8).ragged(), out=np.zeros((1, 6, 8, 3), np.uint8))
+    for threads in (0, -1, 1025, True, "2", 1.5):
+        with pytest.raises(fb.InvalidError, match="threads must be"):
+            fb.decode_image([encoded(1)], image, threads=threads)
     with pytest.raises(fb.InvalidError, match="not a path"):
         fb.decode_image("photograph.jpg")
     for wrong in (3, None, {}, [encoded(1), None]):

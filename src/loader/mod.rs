@@ -15,6 +15,7 @@
 //! * `withheld` has the rows that are denied from a step on,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `petastorm` reads the schema beside the files of a data set of Petastorm,
+//! * `images` decodes images without a data set,
 //! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) takes the batches of passes and hands them over, to a [`consumer`](Consumer) if there
@@ -37,6 +38,7 @@ mod deny_lists;
 mod epoch;
 mod hand_over;
 mod handle;
+mod images;
 mod lengths;
 mod lifecycle;
 mod machine;
@@ -75,6 +77,7 @@ pub use dataset::{Dataset, Locations, OpenOptions};
 pub use deny::Deny;
 pub use epoch::{Epoch, Wait};
 pub use handle::Loader;
+pub use images::{EncodedImage, decode_images};
 pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use pass::{Step, ended};

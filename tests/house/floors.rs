@@ -36,7 +36,7 @@ const LOADER: [&[&str]; 18] = [
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],
-    &["lengths", "mix", "petastorm", "repack"],
+    &["images", "lengths", "mix", "petastorm", "repack"],
     &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over", "refill"],
