@@ -10,22 +10,12 @@ use std::fs;
 use std::path::Path;
 
 use hostile::{TARGETS, Target};
+use numbers::SeededNumbers;
 
-/// Random numbers by SplitMix64.
-struct Changes(u64);
+#[path = "../../../crates/petastorm/tests/schemas/numbers.rs"]
+mod numbers;
 
-impl Changes {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
+impl SeededNumbers {
     /// The input with one to four random changes: bytes, bits, numbers at their limits, and parts that are
     /// removed, doubled or cut off.
     fn changed(&mut self, input: &[u8]) -> Vec<u8> {
@@ -80,7 +70,7 @@ fn what_must_hold_holds_for_changed_seeds() {
                 inputs.iter().for_each(|input| {
                     (target.run)(input);
                 });
-                let mut numbers = Changes(target.name.len() as u64);
+                let mut numbers = SeededNumbers(target.name.len() as u64);
                 for tried in 0..target.tried {
                     let input = numbers.changed(&inputs[tried % inputs.len()]);
                     let outcome = std::panic::catch_unwind(|| (target.run)(&input));

@@ -6,6 +6,7 @@ mod encodings;
 mod foreign;
 mod memory;
 mod mutants;
+mod numbers;
 mod recorded;
 #[path = "../../../../tests/house/skipped.rs"]
 mod skipped;

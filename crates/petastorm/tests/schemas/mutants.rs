@@ -5,28 +5,14 @@ use forebay_petastorm::Unischema;
 use super::bounds::MEMORY;
 use super::encodings::written;
 use super::memory::most_bytes;
+use super::numbers::SeededNumbers;
 use super::recorded::recorded;
 use super::written::{PLAIN, Parts, bytes, codec, schema, spark};
 
 /// The number of damaged schemas.
 const MUTANTS: usize = 10_000;
 
-/// Random numbers by SplitMix64, which are the same in each run.
-struct SeededNumbers(u64);
-
 impl SeededNumbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A random number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
     /// The pickle with one to three random changes.
     fn mutant(&mut self, pickle: &[u8], other: &[u8]) -> Vec<u8> {
         let mut mutant = pickle.to_vec();
