@@ -200,8 +200,12 @@ def test_a_loop_that_is_slower_than_the_loader_is_left_alone(drawn: Path, tmp_pa
     cache = fb.DiskCache(tmp_path, max_bytes="2GB")
     with small(drawn / "photos", decode=decode, batch_size=20, cache=cache) as loader:
         for _ in range(3):
-            for _ in loader:
-                time.sleep(0.25)
+            for number, _ in enumerate(loader, 1):
+                # Four times what the loader needs for the next batch on this machine at this moment.
+                began = time.monotonic()
+                while number < len(loader) and loader.stats().to_dict()["queues"]["batches_ready"] == 0:
+                    time.sleep(0.001)
+                time.sleep(max(0.1, 3 * (time.monotonic() - began)))
         assert loader.state_dict()["cache_tier"] == "rows"
         assert loader.stats().to_dict()["stages"]["keep"]["items"] == 0
 
