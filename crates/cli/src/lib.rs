@@ -31,6 +31,7 @@ mod units;
 mod verify;
 mod which;
 mod window;
+mod write;
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -87,6 +88,7 @@ enum Verb {
     #[command(hide = true)]
     VerifyRank,
     Synth(synth::Args),
+    Write(Box<write::Args>),
 }
 
 /// Runs the program like [`run`], for the process of the binary: sets up its allocator and chooses the
@@ -151,6 +153,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Verify(args) => verify::run(&args),
         Verb::VerifyRank => verify::run_rank(),
         Verb::Synth(args) => synth::run(&args),
+        Verb::Write(args) => write::run(&args),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The place for new files: a folder of this machine, or a prefix of a store. Existing files are never
 //! replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
 
@@ -21,6 +22,9 @@ static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 /// The hidden folder in a local one that holds all new files until the last of them is complete, so that the
 /// remains of an interrupted run are not taken for the data set.
 const HIDDEN: &str = ".forebay-unfinished";
+/// The file that says which job writes into the destination, so that an interrupted one can be continued.
+/// Readers pass over its name.
+const JOB: &str = "_forebay_write.json";
 
 /// The folder or prefix for new files.
 #[derive(Clone)]
@@ -53,6 +57,9 @@ pub fn is_inside(place: &str, read: &str) -> Result<bool> {
 }
 
 impl Destination {
+    /// The end of the name of a local file that is not complete.
+    pub const UNFINISHED: &str = ".tmp";
+
     /// Parses a location and the options of its store; nothing is sent yet.
     ///
     /// Fails with `Invalid` for a glob and for a text that is not a location, and with `Unsupported` for a
@@ -107,6 +114,105 @@ impl Destination {
         }
     }
 
+    /// Begins the job that `record` describes, or continues it if it was interrupted, and returns the names of
+    /// the files that are complete.
+    ///
+    /// # Errors
+    /// `Invalid` for a place that holds anything else, such as the files of another job.
+    pub async fn resume(&self, record: &str) -> Result<BTreeSet<String>> {
+        let Some(earlier) = self.job().await? else {
+            self.check_empty().await?;
+            return self.begin(record).await.map(|()| BTreeSet::new());
+        };
+        if earlier != record {
+            let error = Error::invalid(
+                "the folder has the files of another run: of other files, or with other options",
+            );
+            return Err(error.at(self.place("")).hint("repeat that command, or name another folder"));
+        }
+        match &self.0 {
+            Where::Local(folder) => {
+                let mut names = BTreeSet::new();
+                for folder in [folder.join(HIDDEN), folder.clone()] {
+                    let Ok(entries) = fs::read_dir(&folder) else { continue };
+                    names.extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
+                }
+                names.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
+                Ok(names)
+            }
+            Where::Remote { remote, prefix } => {
+                let prefix = object_path(prefix)?;
+                let objects = remote.list(&prefix).await.map_err(|error| error.at(self.place("")))?;
+                let names = objects.iter().filter_map(|object| object.location.filename().map(str::to_owned));
+                Ok(names.filter(|name| name != JOB).collect())
+            }
+        }
+    }
+
+    /// The record of the job that writes here, if there is one.
+    async fn job(&self) -> Result<Option<String>> {
+        match &self.0 {
+            Where::Local(folder) => {
+                let records = [folder.join(HIDDEN).join(JOB), folder.join(JOB)];
+                Ok(records.iter().find_map(|record| fs::read_to_string(record).ok()))
+            }
+            Where::Remote { remote, .. } => {
+                let path = self.object(JOB)?;
+                let Some(about) = remote.head(&path).await.map_err(|error| error.at(self.place(JOB)))? else {
+                    return Ok(None);
+                };
+                let (_, bytes) =
+                    remote.tail(&path, about.size).await.map_err(|error| error.at(self.place(JOB)))?;
+                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+        }
+    }
+
+    async fn begin(&self, record: &str) -> Result<()> {
+        match &self.0 {
+            Where::Local(_) => {
+                let path = self.unfinished(JOB)?;
+                fs::write(&path, record).or_fail().map_err(|error: Error| error.at(self.place(JOB)))
+            }
+            Where::Remote { remote, .. } => {
+                let written =
+                    remote.write(&self.object(JOB)?, Bytes::copy_from_slice(record.as_bytes())).await;
+                written.map_err(|error| error.at(self.place(JOB)))
+            }
+        }
+    }
+
+    /// The number of bytes of a complete file.
+    pub async fn file_bytes(&self, relative: &str) -> Result<u64> {
+        match &self.0 {
+            Where::Local(_) => {
+                let about = fs::metadata(self.complete(relative)).or_fail();
+                Ok(about.map_err(|error: Error| error.at(self.place(relative)))?.len())
+            }
+            Where::Remote { remote, .. } => {
+                let about = remote.head(&self.object(relative)?).await;
+                Ok(about.map_err(|error| error.at(self.place(relative)))?.map_or(0, |about| about.size))
+            }
+        }
+    }
+
+    /// The path of a complete file of a local folder, hidden or shown.
+    fn complete(&self, relative: &str) -> PathBuf {
+        let Where::Local(folder) = &self.0 else { return PathBuf::new() };
+        let hidden = folder.join(HIDDEN).join(relative);
+        if hidden.exists() { hidden } else { folder.join(relative) }
+    }
+
+    /// The key of a file in a store.
+    fn object(&self, relative: &str) -> Result<object_store::path::Path> {
+        match &self.0 {
+            Where::Remote { prefix, .. } if !prefix.is_empty() => {
+                object_path(&format!("{prefix}/{relative}"))
+            }
+            _ => object_path(relative),
+        }
+    }
+
     /// The local file in which a new one is written: a hidden one in a local folder, or, for a store, one in
     /// the folder for temporary files. Creates its folder.
     pub fn unfinished(&self, relative: &str) -> Result<PathBuf> {
@@ -126,12 +232,17 @@ impl Destination {
         Ok(path)
     }
 
-    /// Takes a complete file: it is sent to a store and then removed here. Files of a local folder stay
-    /// hidden until the [end](Self::finish).
+    /// Takes a complete file: it is sent to a store and then removed here. Files of a local folder get their
+    /// names and stay hidden until the [end](Self::finish).
     pub async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
-        let Where::Remote { remote, prefix } = &self.0 else { return Ok(()) };
-        let key = if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
-        let sent = remote.send(&object_path(&key)?, whole).await;
+        let remote = match &self.0 {
+            Where::Local(folder) => {
+                let renamed = fs::rename(whole, folder.join(HIDDEN).join(relative)).or_fail();
+                return renamed.map_err(|error: Error| error.at(self.place(relative)));
+            }
+            Where::Remote { remote, .. } => remote,
+        };
+        let sent = remote.send(&self.object(relative)?, whole).await;
         let _ = fs::remove_file(whole);
         sent.map_err(|error| error.at(self.place(relative)))
     }
@@ -140,6 +251,9 @@ impl Destination {
     pub fn finish(&self) -> Result<()> {
         let Where::Local(folder) = &self.0 else { return Ok(()) };
         let hidden = folder.join(HIDDEN);
+        if !hidden.exists() {
+            return Ok(());
+        }
         let show = || -> std::io::Result<()> {
             for entry in fs::read_dir(&hidden)? {
                 let entry = entry?;

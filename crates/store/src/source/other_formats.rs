@@ -12,6 +12,8 @@ pub(super) enum OtherFormat {
     Numpy,
     Hdf5,
     TfRecord,
+    /// Tars and the shards of MDS.
+    Shards,
     Archive,
     Page,
     LfsPointer,
@@ -41,7 +43,7 @@ const BEGINNINGS: [(&[u8], OtherFormat); 19] = [
 ];
 
 /// The suffixes of names that identify formats.
-const ENDS: [(&str, OtherFormat); 36] = [
+const ENDS: [(&str, OtherFormat); 37] = [
     (".jpg", OtherFormat::Image),
     (".jpeg", OtherFormat::Image),
     (".png", OtherFormat::Image),
@@ -73,7 +75,8 @@ const ENDS: [(&str, OtherFormat); 36] = [
     (".h5", OtherFormat::Hdf5),
     (".hdf5", OtherFormat::Hdf5),
     (".tfrecord", OtherFormat::TfRecord),
-    (".tar", OtherFormat::Archive),
+    (".tar", OtherFormat::Shards),
+    (".mds", OtherFormat::Shards),
     (".zip", OtherFormat::Archive),
     (".tgz", OtherFormat::Archive),
     (".gz", OtherFormat::Archive),
@@ -104,16 +107,12 @@ impl OtherFormat {
     pub(super) fn hint(self) -> &'static str {
         match self {
             OtherFormat::Image => {
-                "images are read from a column of Parquet files: write the bytes of each as a value, with pyarrow for example"
+                "images are read from a column of Parquet files: forebay write FOLDER OUT makes them from a folder of images"
             }
-            OtherFormat::Csv => {
-                "CSV is not read: write it as Parquet first, such as with pandas.read_csv(path).to_parquet(other)"
-            }
-            OtherFormat::Json => {
-                "JSON is not read: write it as Parquet first, such as with pandas.read_json(path, lines=True).to_parquet(other)"
-            }
+            OtherFormat::Csv => "CSV is not read: write it as Parquet first, with forebay write FROM OUT",
+            OtherFormat::Json => "JSON is not read: write it as Parquet first, with forebay write FROM OUT",
             OtherFormat::Arrow => {
-                "files of Arrow are not read: write their tables as Parquet first, with pyarrow.parquet.write_table"
+                "files of Arrow are not read: write their tables as Parquet first, with forebay write FROM OUT"
             }
             OtherFormat::Orc => {
                 "ORC is not read: write it as Parquet first, with pyarrow.orc and pyarrow.parquet for example"
@@ -129,6 +128,9 @@ impl OtherFormat {
             }
             OtherFormat::TfRecord => {
                 "TFRecord is not read: write its records as rows of Parquet first, with TensorFlow and pyarrow"
+            }
+            OtherFormat::Shards => {
+                "tars of WebDataset and shards of MDS are written as Parquet first, with forebay write FROM OUT"
             }
             OtherFormat::Archive => {
                 "it is compressed or an archive: unpack it, and write what is in it as Parquet"

@@ -1,0 +1,269 @@
+//! WebDataset's tars: neighbouring files with one name and different endings are one row.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay_arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+use rayon::prelude::*;
+use tar::Archive;
+
+use super::folder::{Found, IMAGES};
+use super::layout::{self, Feature};
+use super::source::{Rows, place, unreadable};
+
+/// The column of the names that the files of a row share.
+const KEY: &str = "__key__";
+/// The column of the only image of each row.
+const IMAGE: &str = "image";
+
+/// The rows of all tars.
+pub(super) struct Archives {
+    tars: Vec<Found>,
+    samples: Vec<Sample>,
+    columns: Vec<Column>,
+    schema: SchemaRef,
+}
+
+/// Neighbouring files of a tar.
+struct Sample {
+    tar: usize,
+    key: String,
+    /// By their endings in small letters.
+    members: BTreeMap<String, Member>,
+}
+
+/// The place of a file in a tar.
+#[derive(Clone, Copy)]
+struct Member {
+    offset: u64,
+    bytes: u64,
+}
+
+/// A column that is written.
+struct Column {
+    name: String,
+    /// The endings whose files it holds, of which a row has at most one.
+    endings: BTreeSet<String>,
+    form: Form,
+}
+
+/// The content of the files of a column.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Bytes,
+    Text,
+    /// A whole number in digits.
+    Int,
+}
+
+impl Archives {
+    /// Reads the headers of all files of all tars, and not their contents.
+    pub(super) fn open(tars: Vec<Found>) -> Result<Self> {
+        let samples: Vec<Vec<Sample>> = tars
+            .par_iter()
+            .enumerate()
+            .map(|(tar, found)| samples(tar, &found.path).map_err(|error| error.at(place(&found.path))))
+            .collect::<Result<_>>()?;
+        let samples: Vec<Sample> = samples.into_iter().flatten().collect();
+        if samples.is_empty() {
+            return Err(Error::invalid("the tars hold no files").hint("there is nothing to write"));
+        }
+        let columns = columns(&samples);
+        let field = |column: &Column| {
+            let of = match column.form {
+                Form::Bytes => DataType::Binary,
+                Form::Text => DataType::Utf8,
+                Form::Int => DataType::Int64,
+            };
+            let is_missing = samples.iter().any(|sample| column.member(sample).is_none());
+            Field::new(&column.name, of, is_missing)
+        };
+        let fields: Vec<Field> = std::iter::once(Field::new(KEY, DataType::Utf8, false))
+            .chain(columns.iter().map(field))
+            .collect();
+        let feature = |column: &Column| match column.form {
+            Form::Bytes if column.endings.iter().all(|ending| IMAGES.contains(&ending.as_str())) => {
+                Feature::Image
+            }
+            Form::Bytes => Feature::Value("binary"),
+            Form::Text => Feature::Value("string"),
+            Form::Int => Feature::Value("int64"),
+        };
+        let mut features = vec![(KEY, Feature::Value("string"))];
+        features.extend(columns.iter().map(|column| (column.name.as_str(), feature(column))));
+        let schema = Arc::new(Schema::new(fields).with_metadata(layout::features(&features)));
+        Ok(Archives { tars, samples, columns, schema })
+    }
+
+    /// The files of a column in these rows.
+    fn contents(&self, column: &Column, rows: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
+        rows.par_iter()
+            .map(|row| {
+                let sample = &self.samples[*row];
+                let Some(member) = column.member(sample) else { return Ok(None) };
+                let path = &self.tars[sample.tar].path;
+                let mut bytes = vec![0; member.bytes as usize];
+                let read = File::open(path).and_then(|tar| tar.read_exact_at(&mut bytes, member.offset));
+                read.map(|()| Some(bytes)).map_err(|error| unreadable(path, &error))
+            })
+            .collect()
+    }
+
+    fn values(&self, column: &Column, rows: &[usize]) -> Result<ArrayRef> {
+        let contents = self.contents(column, rows)?;
+        let place = |row: usize| {
+            let sample = &self.samples[rows[row]];
+            place(&self.tars[sample.tar].path).column(format!("{} of {}", column.name, sample.key))
+        };
+        let text = |(row, content): (usize, Option<Vec<u8>>)| {
+            let text = content.map(String::from_utf8).transpose();
+            text.map_err(|_| Error::new(ErrorKind::Corrupt, "this text is not UTF-8").at(place(row)))
+        };
+        if column.form == Form::Bytes {
+            return Ok(Arc::new(BinaryArray::from_iter(contents)));
+        }
+        let texts: Vec<Option<String>> = contents.into_iter().enumerate().map(text).collect::<Result<_>>()?;
+        if column.form == Form::Text {
+            return Ok(Arc::new(StringArray::from(texts)));
+        }
+        let number = |(row, text): (usize, &Option<String>)| {
+            let number = text.as_ref().map(|text| text.trim().parse::<i64>()).transpose();
+            number.map_err(|_| {
+                Error::new(ErrorKind::Corrupt, "a file .cls does not hold a whole number").at(place(row))
+            })
+        };
+        let numbers: Vec<Option<i64>> = texts.iter().enumerate().map(number).collect::<Result<_>>()?;
+        Ok(Arc::new(Int64Array::from(numbers)))
+    }
+}
+
+impl Rows for Archives {
+    fn kind(&self) -> &'static str {
+        "WebDataset tars"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn row_bytes(&self, row: usize) -> u64 {
+        self.samples[row].members.values().map(|member| member.bytes).sum()
+    }
+
+    fn identity(&self, row: usize) -> String {
+        let Sample { tar, key, members } = &self.samples[row];
+        let bytes: Vec<String> = members.values().map(|member| member.bytes.to_string()).collect();
+        format!("{} {key} {}", self.tars[*tar].relative, bytes.join(" "))
+    }
+
+    fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
+        let keys = StringArray::from_iter_values(rows.iter().map(|row| self.samples[*row].key.as_str()));
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(keys)];
+        for column in &self.columns {
+            columns.push(self.values(column, rows)?);
+        }
+        RecordBatch::try_new(self.schema.clone(), columns).or_fail()
+    }
+}
+
+impl Column {
+    /// The file of a row that belongs to this column.
+    fn member(&self, sample: &Sample) -> Option<Member> {
+        self.endings.iter().find_map(|ending| sample.members.get(ending)).copied()
+    }
+}
+
+/// The rows of one tar.
+fn samples(tar: usize, path: &Path) -> Result<Vec<Sample>> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();
+    let damaged =
+        |error: std::io::Error| Error::new(ErrorKind::Corrupt, format!("the tar is damaged: {error}"));
+    let mut archive = Archive::new(BufReader::new(file));
+    let mut samples: Vec<Sample> = Vec::new();
+    for entry in archive.entries_with_seek().map_err(damaged)? {
+        let entry = entry.map_err(damaged)?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let name = entry.path().map_err(damaged)?.to_string_lossy().into_owned();
+        let member = Member { offset: entry.raw_file_position(), bytes: entry.size() };
+        if member.offset.checked_add(member.bytes).is_none_or(|end| end > length) {
+            return Err(Error::new(ErrorKind::Corrupt, format!("the tar ends within {name}"))
+                .hint("copying it may have been interrupted: copy it again"));
+        }
+        let Some((key, ending)) = split(&name) else { continue };
+        if samples.last().is_none_or(|sample| sample.key != key) {
+            samples.push(Sample { tar, key: key.to_owned(), members: BTreeMap::new() });
+        }
+        let Some(sample) = samples.last_mut() else { continue };
+        if sample.members.insert(ending.clone(), member).is_some() {
+            return Err(Error::new(ErrorKind::Corrupt, format!("{key} has two files .{ending} in this tar"))
+                .hint("WebDataset gives each row a name of its own"));
+        }
+    }
+    Ok(samples)
+}
+
+/// The name of a row and the ending of one of its files: the name of the file is divided at its first dot. Notes of
+/// the tar itself and files without an ending belong to no row.
+fn split(name: &str) -> Option<(&str, String)> {
+    let base = name.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = base + name[base..].find('.')?;
+    let (key, ending) = (&name[..dot], &name[dot + 1..]);
+    let is_row = dot > base && !ending.is_empty() && !name[base..].starts_with("__");
+    is_row.then(|| (key, ending.to_ascii_lowercase()))
+}
+
+/// A column for each ending. Images are one column if no row has two of them. A dot would part a column from a
+/// field of it, and becomes an underscore.
+fn columns(samples: &[Sample]) -> Vec<Column> {
+    let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
+    let is_image = |ending: &str| IMAGES.contains(&ending);
+    let images = |sample: &Sample| sample.members.keys().filter(|ending| is_image(ending)).count();
+    let has_one_image = samples.iter().all(|sample| images(sample) <= 1);
+    let mut columns: Vec<Column> = Vec::new();
+    for ending in endings {
+        let name = match has_one_image && is_image(ending) {
+            true => IMAGE.to_owned(),
+            false => ending.replace('.', "_"),
+        };
+        let form = match ending.as_str() {
+            "cls" => Form::Int,
+            "txt" | "text" | "json" => Form::Text,
+            _ => Form::Bytes,
+        };
+        match columns.iter_mut().find(|column| column.name == name && column.form == form) {
+            Some(column) => {
+                column.endings.insert(ending.clone());
+            }
+            None => columns.push(Column { name, endings: BTreeSet::from([ending.clone()]), form }),
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_divided_at_its_first_dot() {
+        assert_eq!(split("a/b.c/007.seg.PNG"), Some(("a/b.c/007", "seg.png".to_owned())));
+        assert_eq!(split("007.jpg"), Some(("007", "jpg".to_owned())));
+        for other in ["a/README", ".hidden", "007.", "__meta__.json"] {
+            assert_eq!(split(other), None, "{other}");
+        }
+    }
+}

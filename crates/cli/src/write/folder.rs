@@ -1,0 +1,113 @@
+//! The files below a folder, and what they are by their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use forebay_base::{Error, Result};
+
+use super::sizes::plain_name;
+use super::source::{place, unreadable};
+
+/// A file that was found.
+#[derive(Clone)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// Its path from the folder that was searched, with `/` between folders.
+    pub(super) relative: String,
+    pub(super) bytes: u64,
+}
+
+/// A kind of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundKind {
+    /// The index of MosaicML's shards.
+    Mds,
+    Tar,
+    Arrow,
+    Csv,
+    Json,
+    Image,
+}
+
+/// The file that lists the shards of an MDS folder.
+pub(super) const MDS_INDEX: &str = "index.json";
+/// The endings of the names of each kind. Where a folder has several kinds, the first one counts: images lie
+/// beside the tables that name them.
+const ENDINGS: [(FoundKind, &[&str]); 5] = [
+    (FoundKind::Tar, &["tar"]),
+    (FoundKind::Arrow, &["arrow", "feather", "ipc"]),
+    (FoundKind::Csv, &["csv", "tsv"]),
+    (FoundKind::Json, &["jsonl", "ndjson", "json"]),
+    (FoundKind::Image, IMAGES),
+];
+/// The endings of the names of images.
+pub(super) const IMAGES: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "jpe"];
+
+impl FoundKind {
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        if name == MDS_INDEX || name.ends_with(&format!("/{MDS_INDEX}")) {
+            return Some(FoundKind::Mds);
+        }
+        let plain = plain_name(Path::new(name));
+        let ending = Path::new(&plain).extension()?.to_str()?;
+        let kind = ENDINGS.iter().find(|(_, endings)| endings.contains(&ending)).map(|(kind, _)| *kind)?;
+        let is_compressed = !name.to_ascii_lowercase().ends_with(&plain);
+        (!is_compressed || matches!(kind, FoundKind::Csv | FoundKind::Json)).then_some(kind)
+    }
+}
+
+/// The kind of a folder: images count only where most files are images, or nothing else is known.
+pub(super) fn kind(found: &[Found]) -> Option<FoundKind> {
+    let count = |kind| found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(kind)).count();
+    if count(FoundKind::Mds) > 0 && found.iter().any(|file| file.relative.contains(".mds")) {
+        return Some(FoundKind::Mds);
+    }
+    let images = count(FoundKind::Image);
+    let tables = [FoundKind::Tar, FoundKind::Arrow, FoundKind::Csv, FoundKind::Json];
+    match tables.into_iter().find(|kind| count(*kind) > 0) {
+        // A few tables among images, such as a list of their licences, are not the data.
+        Some(kind) if images <= count(kind) => Some(kind),
+        _ if images > 0 => Some(FoundKind::Image),
+        other => other,
+    }
+}
+
+/// All files in and below `from`, without hidden ones, in the order of their relative paths; or `from` itself.
+pub(super) fn find(from: &Path) -> Result<Vec<Found>> {
+    let about = fs::metadata(from).map_err(|error| unreadable(from, &error))?;
+    if about.is_file() {
+        let relative = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok(vec![Found { path: from.to_owned(), relative, bytes: about.len() }]);
+    }
+    let mut found = Vec::new();
+    search(from, "", &mut found)?;
+    found.sort_by(|a, b| a.relative.cmp(&b.relative));
+    Ok(found)
+}
+
+fn search(folder: &Path, prefix: &str, found: &mut Vec<Found>) -> Result<()> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| unreadable(folder, &error))?;
+        let path = entry.path();
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            return Err(Error::invalid("the name of a file is not UTF-8").at(place(&path)).hint("rename it"));
+        };
+        if name.starts_with('.') {
+            continue;
+        }
+        let relative = format!("{prefix}{name}");
+        let kind = entry.file_type().map_err(|error| unreadable(&path, &error))?;
+        if kind.is_dir() {
+            search(&path, &format!("{relative}/"), found)?;
+            continue;
+        }
+        // A link to a file is that file; one to a folder could lead back to where it is.
+        let about = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
+        if about.is_file() {
+            found.push(Found { path, relative, bytes: about.len() });
+        }
+    }
+    Ok(())
+}

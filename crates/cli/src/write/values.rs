@@ -1,0 +1,285 @@
+//! The types of values in text, and the Arrow arrays that hold them.
+//!
+//! All values are looked at before the first one is written, so that a column has one type, whichever value
+//! shows it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use forebay_arrow::array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, StringArray, StructArray, UInt64Array,
+};
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer};
+use forebay_arrow::datatypes::{DataType, Field, Fields};
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+use serde_json::Value;
+
+/// The type of a column, as far as its values show it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum ValueType {
+    /// No value but null was seen.
+    #[default]
+    Null,
+    Bool,
+    Int,
+    /// A whole number that only 64 bits without a sign hold.
+    Unsigned,
+    Float,
+    Text,
+    List(Box<ValueType>),
+    Struct(BTreeMap<String, ValueType>),
+}
+
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ValueType::Null => "null",
+            ValueType::Bool => "a truth value",
+            ValueType::Int => "a whole number",
+            ValueType::Unsigned => "a whole number of 2^63 or more",
+            ValueType::Float => "a number",
+            ValueType::Text => "text",
+            ValueType::List(_) => "a list",
+            ValueType::Struct(_) => "an object",
+        })
+    }
+}
+
+/// Two values of one column that no type holds.
+pub(super) struct Clash {
+    /// The place inside the column, such as `.box[]`; empty for the column itself.
+    pub(super) inside: String,
+    pub(super) before: ValueType,
+    pub(super) now: ValueType,
+}
+
+impl ValueType {
+    /// The type of a value in JSON.
+    pub(super) fn of_json(value: &Value) -> Result<ValueType, Clash> {
+        Ok(match value {
+            Value::Null => ValueType::Null,
+            Value::Bool(_) => ValueType::Bool,
+            Value::Number(number) if number.is_i64() => ValueType::Int,
+            Value::Number(number) if number.is_u64() => ValueType::Unsigned,
+            Value::Number(_) => ValueType::Float,
+            Value::String(_) => ValueType::Text,
+            Value::Array(items) => {
+                let mut item = ValueType::Null;
+                for value in items {
+                    let now = ValueType::of_json(value).map_err(|clash| clash.within("[]"))?;
+                    item.join(now).map_err(|clash| clash.within("[]"))?;
+                }
+                ValueType::List(Box::new(item))
+            }
+            Value::Object(fields) => {
+                let mut types = BTreeMap::new();
+                for (name, value) in fields {
+                    let now = ValueType::of_json(value).map_err(|clash| clash.within(&format!(".{name}")))?;
+                    types.insert(name.clone(), now);
+                }
+                ValueType::Struct(types)
+            }
+        })
+    }
+
+    /// The type of a field of CSV. What would read differently as a number, such as 007, is text.
+    pub(super) fn of_field(field: &str) -> ValueType {
+        let digits = field.strip_prefix('-').unwrap_or(field);
+        let has_leading_zero =
+            digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
+        let is_decimal = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+        match field {
+            "" => ValueType::Null,
+            "true" | "false" | "True" | "False" | "TRUE" | "FALSE" => ValueType::Bool,
+            _ if has_leading_zero => ValueType::Text,
+            _ if is_decimal && field.parse::<i64>().is_ok() => ValueType::Int,
+            // More digits than a whole number has: an identifier.
+            _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => ValueType::Text,
+            _ if is_decimal && field.parse::<f64>().is_ok() => ValueType::Float,
+            _ if matches!(digits, "nan" | "NaN" | "inf" | "Infinity") => ValueType::Float,
+            _ => ValueType::Text,
+        }
+    }
+
+    /// Becomes the type that holds `other` as well.
+    pub(super) fn join(&mut self, other: ValueType) -> Result<(), Clash> {
+        match (&mut *self, other) {
+            (_, ValueType::Null) => {}
+            (ValueType::Null, other) => *self = other,
+            (ValueType::Int, ValueType::Float) => *self = ValueType::Float,
+            (ValueType::Float, ValueType::Int) => {}
+            (ValueType::List(item), ValueType::List(other)) => {
+                item.join(*other).map_err(|clash| clash.within("[]"))?;
+            }
+            (ValueType::Struct(fields), ValueType::Struct(others)) => {
+                for (name, other) in others {
+                    let field = fields.entry(name.clone()).or_default();
+                    field.join(other).map_err(|clash| clash.within(&format!(".{name}")))?;
+                }
+            }
+            (before, now) if *before == now => {}
+            (before, now) => return Err(Clash { inside: String::new(), before: before.clone(), now }),
+        }
+        Ok(())
+    }
+
+    /// The type in Arrow; a column of nulls alone is text.
+    pub(super) fn data_type(&self) -> DataType {
+        match self {
+            ValueType::Null | ValueType::Text => DataType::Utf8,
+            ValueType::Bool => DataType::Boolean,
+            ValueType::Int => DataType::Int64,
+            ValueType::Unsigned => DataType::UInt64,
+            ValueType::Float => DataType::Float64,
+            ValueType::List(item) => DataType::List(item_field(item)),
+            ValueType::Struct(fields) => DataType::Struct(struct_fields(fields)),
+        }
+    }
+}
+
+impl Clash {
+    fn within(mut self, outer: &str) -> Self {
+        self.inside.insert_str(0, outer);
+        self
+    }
+}
+
+fn item_field(item: &ValueType) -> Arc<Field> {
+    Arc::new(Field::new_list_field(item.data_type(), true))
+}
+
+fn struct_fields(fields: &BTreeMap<String, ValueType>) -> Fields {
+    fields.iter().map(|(name, field)| Field::new(name, field.data_type(), true)).collect()
+}
+
+/// The values of a column of JSON; `None` where a row lacks it.
+pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<ArrayRef> {
+    let some = |value: &Option<&Value>| value.is_some_and(|value| !value.is_null());
+    Ok(match of {
+        ValueType::Bool => {
+            Arc::new(values.iter().map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>())
+        }
+        ValueType::Int => {
+            Arc::new(values.iter().map(|value| value.and_then(Value::as_i64)).collect::<Int64Array>())
+        }
+        ValueType::Unsigned => {
+            Arc::new(values.iter().map(|value| value.and_then(Value::as_u64)).collect::<UInt64Array>())
+        }
+        ValueType::Float => {
+            Arc::new(values.iter().map(|value| value.and_then(Value::as_f64)).collect::<Float64Array>())
+        }
+        ValueType::Null | ValueType::Text => {
+            let texts = values.iter().map(|value| match value {
+                None | Some(Value::Null) => None,
+                Some(Value::String(text)) => Some(text.clone()),
+                Some(other) => Some(other.to_string()),
+            });
+            Arc::new(texts.collect::<StringArray>())
+        }
+        ValueType::List(item) => {
+            let lists: Vec<&[Value]> = values
+                .iter()
+                .map(|value| value.and_then(Value::as_array).map_or(&[][..], |list| list))
+                .collect();
+            let offsets = OffsetBuffer::from_lengths(lists.iter().map(|list| list.len()));
+            let items: Vec<Option<&Value>> = lists.iter().flat_map(|list| list.iter().map(Some)).collect();
+            let nulls = NullBuffer::from_iter(values.iter().map(some));
+            let items = from_json(&items, item)?;
+            Arc::new(ListArray::try_new(item_field(item), offsets, items, Some(nulls)).or_fail()?)
+        }
+        ValueType::Struct(fields) => {
+            let columns = fields.iter().map(|(name, field)| {
+                let values: Vec<Option<&Value>> =
+                    values.iter().map(|value| value.and_then(|value| value.get(name))).collect();
+                from_json(&values, field)
+            });
+            let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+            let nulls = NullBuffer::from_iter(values.iter().map(some));
+            let array =
+                StructArray::try_new_with_length(struct_fields(fields), columns, Some(nulls), values.len());
+            Arc::new(array.or_fail()?)
+        }
+    })
+}
+
+/// The fields of a column of CSV. An empty field is null, but for text, where it is empty.
+pub(super) fn from_fields<'a>(fields: impl Iterator<Item = Option<&'a str>>, of: &ValueType) -> ArrayRef {
+    let filled = |field: Option<&'a str>| field.filter(|field| !field.is_empty());
+    match of {
+        ValueType::Bool => {
+            let truth = |field: &str| field.eq_ignore_ascii_case("true");
+            Arc::new(fields.map(|field| filled(field).map(truth)).collect::<BooleanArray>())
+        }
+        ValueType::Int => {
+            Arc::new(fields.map(|field| filled(field)?.parse::<i64>().ok()).collect::<Int64Array>())
+        }
+        ValueType::Float => {
+            Arc::new(fields.map(|field| filled(field)?.parse::<f64>().ok()).collect::<Float64Array>())
+        }
+        ValueType::Null
+        | ValueType::Text
+        | ValueType::Unsigned
+        | ValueType::List(_)
+        | ValueType::Struct(_) => Arc::new(fields.collect::<StringArray>()) as Arc<dyn Array>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_a_number_would_change_is_text() {
+        for (field, of) in [
+            ("7", ValueType::Int),
+            ("-7", ValueType::Int),
+            ("0", ValueType::Int),
+            ("007", ValueType::Text),
+            ("+7", ValueType::Text),
+            ("99999999999999999999", ValueType::Text),
+            ("1.5", ValueType::Float),
+            ("-.5e3", ValueType::Float),
+            ("nan", ValueType::Float),
+            ("infinite", ValueType::Text),
+            ("True", ValueType::Bool),
+            ("", ValueType::Null),
+            ("-", ValueType::Text),
+        ] {
+            assert_eq!(ValueType::of_field(field), of, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_column_has_the_type_of_all_its_values() {
+        let mut whole = ValueType::Null;
+        for value in [json!(null), json!([{"a": 1}]), json!([]), json!([{"a": 0.5, "b": "x"}, null])] {
+            assert!(ValueType::of_json(&value).and_then(|now| whole.join(now)).is_ok());
+        }
+        let fields = BTreeMap::from([("a".into(), ValueType::Float), ("b".into(), ValueType::Text)]);
+        assert_eq!(whole, ValueType::List(Box::new(ValueType::Struct(fields))));
+        let Err(clash) = ValueType::of_json(&json!([{"a": "x"}])).and_then(|now| whole.join(now)) else {
+            panic!("a number and text have one type");
+        };
+        assert_eq!(
+            (clash.inside.as_str(), clash.before, clash.now),
+            ("[].a", ValueType::Float, ValueType::Text)
+        );
+    }
+
+    #[test]
+    fn values_of_json_are_those_of_the_array() {
+        let values = [json!([{"a": 1}, {"b": "x"}]), json!(null), json!([])];
+        let mut of = ValueType::Null;
+        values
+            .iter()
+            .for_each(|value| assert!(ValueType::of_json(value).and_then(|now| of.join(now)).is_ok()));
+        let values: Vec<Option<&Value>> = values.iter().map(Some).chain([None]).collect();
+        let array = from_json(&values, &of).unwrap();
+        assert_eq!((array.len(), array.null_count()), (4, 2));
+        assert_eq!(array.data_type(), &of.data_type());
+    }
+}

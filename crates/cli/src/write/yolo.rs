@@ -1,0 +1,238 @@
+//! Images with the annotations of YOLO: a text file for each, with a line for each box.
+//!
+//! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path has no
+//! folder `images`. A line has the class, and the middle and the size of the box as shares of the image.
+
+use std::path::{Path, PathBuf};
+
+use forebay_arrow::array::RecordBatch;
+use forebay_arrow::datatypes::SchemaRef;
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_image::{Drawn, Image, RowKey};
+use rayon::prelude::*;
+use yaml_rust2::{Yaml, YamlLoader};
+
+use super::boxes::{self, Annotated, PixelBox};
+use super::folder::{self, Found, FoundKind};
+use super::source::{Rows, place, read_file, unreadable};
+use crate::units::counted;
+
+/// The file beside or above the images that names the classes.
+const DATA: &str = "data.yaml";
+/// How many folders up it is looked for.
+const MAX_FOLDERS_UP: usize = 3;
+
+/// The images of a folder with their annotations.
+pub(super) struct Yolo {
+    images: Vec<Found>,
+    /// The boxes of each image.
+    boxes: Vec<Vec<RelativeBox>>,
+    classes: Vec<String>,
+    schema: SchemaRef,
+    /// The number of images without a file of annotations.
+    unlabelled: usize,
+    has_names: bool,
+}
+
+/// A line of annotations.
+#[derive(Clone, Debug, PartialEq)]
+struct RelativeBox {
+    class: i64,
+    /// The middle from left and top, width and height, as shares of the image.
+    shares: [f32; 4],
+}
+
+impl Yolo {
+    pub(super) fn open(from: &Path) -> Result<Self> {
+        let mut images = folder::find(from)?;
+        images.retain(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Image));
+        if images.is_empty() {
+            let error = Error::invalid("the folder holds no images").at(place(from));
+            return Err(error.hint("name the folder of the images, such as yolo/images/train"));
+        }
+        let read: Vec<Option<Vec<RelativeBox>>> =
+            images.par_iter().map(|image| annotations(&labels_of(&image.path))).collect::<Result<_>>()?;
+        let unlabelled = read.iter().filter(|boxes| boxes.is_none()).count();
+        if unlabelled == images.len() {
+            let error = Error::new(ErrorKind::NotFound, "no image has a file of annotations");
+            let wanted = labels_of(&images[0].path);
+            return Err(error
+                .at(place(from))
+                .hint(format!("those of the first would be {}", wanted.display())));
+        }
+        let boxes: Vec<Vec<RelativeBox>> = read.into_iter().map(Option::unwrap_or_default).collect();
+        let names = names(from)?;
+        let has_names = names.is_some();
+        let most = boxes.iter().flatten().map(|labelled| labelled.class).max().unwrap_or(-1);
+        let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
+        if most >= classes.len() as i64 {
+            let cause = format!(
+                "{DATA} names {}, and a box has the class {most}",
+                counted(classes.len() as u64, "class")
+            );
+            return Err(Error::new(ErrorKind::Corrupt, cause).at(place(from)));
+        }
+        let schema = boxes::schema(&classes);
+        Ok(Yolo { images, boxes, classes, schema, unlabelled, has_names })
+    }
+}
+
+impl Rows for Yolo {
+    fn kind(&self) -> &'static str {
+        "images with boxes"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn row_bytes(&self, row: usize) -> u64 {
+        self.images[row].bytes
+    }
+
+    fn identity(&self, row: usize) -> String {
+        format!("{} {} {:?}", self.images[row].relative, self.images[row].bytes, self.boxes[row])
+    }
+
+    fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
+        let read = |row: &usize| {
+            let found = &self.images[*row];
+            let image = read_file(&found.path)?;
+            let size = Drawn::of(&Image::resize(1, 1).exif_orientation(true), &image, RowKey(0));
+            let size = size.map_err(|error| error.at(place(&found.path)))?.seen();
+            let boxes =
+                self.boxes[*row].iter().map(|relative| relative.pixels(size.width, size.height)).collect();
+            let labels = self.boxes[*row].iter().map(|relative| relative.class).collect();
+            Ok(Annotated { image, path: &found.relative, boxes, labels })
+        };
+        let rows: Vec<Annotated<'_>> = rows.par_iter().map(read).collect::<Result<_>>()?;
+        boxes::batch(&self.schema, &rows)
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.unlabelled > 0 {
+            remarks.push(format!(
+                "without a file of annotations, and so without boxes: {}",
+                counted(self.unlabelled as u64, "image")
+            ));
+        }
+        if !self.has_names {
+            remarks.push(format!("classes have no names: there is no {DATA} at the images or above them"));
+        }
+        remarks
+    }
+}
+
+impl RelativeBox {
+    fn of_line(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let class = words.next()?.parse().ok().filter(|class| *class >= 0)?;
+        let mut shares = [0.0; 4];
+        for share in &mut shares {
+            *share = words.next()?.parse().ok().filter(|share: &f32| share.is_finite())?;
+        }
+        // Some programs add how sure they are of a box.
+        (words.count() <= 1).then_some(RelativeBox { class, shares })
+    }
+
+    fn pixels(&self, width: u32, height: u32) -> PixelBox {
+        let [x, y, w, h] = self.shares;
+        let (width, height) = (width as f32, height as f32);
+        [(x - w / 2.0) * width, (y - h / 2.0) * height, w * width, h * height]
+    }
+}
+
+/// The file of an image's annotations.
+fn labels_of(image: &Path) -> PathBuf {
+    let parts: Vec<_> = image.components().collect();
+    let images = parts.iter().rposition(|part| part.as_os_str() == "images");
+    let moved: PathBuf = parts
+        .iter()
+        .enumerate()
+        .map(
+            |(place, part)| {
+                if Some(place) == images { Path::new("labels").as_os_str() } else { part.as_os_str() }
+            },
+        )
+        .collect();
+    moved.with_extension("txt")
+}
+
+/// The boxes of a file of annotations; `None` if there is none.
+fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let boxes = lines.map(|(number, line)| {
+        RelativeBox::of_line(line).ok_or_else(|| {
+            let cause = format!("line {} is not a class and the four shares of a box", number + 1);
+            let error = Error::new(ErrorKind::Unsupported, cause).at(Place::file(path.display().to_string()));
+            error.hint("outlines and key points of YOLO are not read")
+        })
+    });
+    boxes.collect::<Result<_>>().map(Some)
+}
+
+/// The names of the classes, from the file at the images or a few folders above.
+fn names(from: &Path) -> Result<Option<Vec<String>>> {
+    let folders = from.ancestors().take(MAX_FOLDERS_UP + 1);
+    let Some(path) = folders.map(|folder| folder.join(DATA)).find(|path| path.is_file()) else {
+        return Ok(None);
+    };
+    let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
+    let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
+    let documents =
+        YamlLoader::load_from_str(&text).map_err(|error| damaged(format!("this is not YAML: {error}")))?;
+    let named = documents.first().map(|document| &document["names"]);
+    let name = |name: &Yaml| match name {
+        Yaml::String(name) => Ok(name.clone()),
+        Yaml::Integer(number) => Ok(number.to_string()),
+        Yaml::Boolean(truth) => Ok(truth.to_string()),
+        _ => Err(damaged("the name of a class is not text".to_owned())),
+    };
+    match named {
+        Some(Yaml::Array(names)) => names.iter().map(name).collect::<Result<_>>().map(Some),
+        Some(Yaml::Hash(names)) => {
+            let numbered = (0..names.len() as i64).map(|class| {
+                let found = names.get(&Yaml::Integer(class));
+                name(found.ok_or_else(|| damaged(format!("the class {class} has no name")))?)
+            });
+            numbered.collect::<Result<_>>().map(Some)
+        }
+        _ => Err(damaged("it does not name the classes".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_in_pixels() {
+        let half = RelativeBox::of_line("3 0.5 0.25 0.5 0.5").unwrap();
+        assert_eq!((half.class, half.pixels(200, 100)), (3, [50.0, 0.0, 100.0, 50.0]));
+        assert_eq!(RelativeBox::of_line("3 0.5 0.25 0.5 0.5 0.99"), Some(half));
+        for line in ["", "x 0 0 1 1", "-1 0 0 1 1", "1 0 0 1", "1 0 0 1 nan", "1 0 0 1 1 0 0 1"] {
+            assert_eq!(RelativeBox::of_line(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn annotations_are_in_the_folder_beside_that_of_the_images() {
+        let labels = |path: &str| labels_of(Path::new(path)).display().to_string();
+        assert_eq!(labels("/images/x/images/train/a.b.jpg"), "/images/x/labels/train/a.b.txt");
+        assert_eq!(labels("train/a.jpg"), "train/a.txt");
+    }
+}
