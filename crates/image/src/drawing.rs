@@ -1,4 +1,4 @@
-//! Determines how an image is shown: by its key, or by the image that it follows.
+//! Determines how an image is shown, from its key or from the image that it follows.
 
 use super::drawn::Drawn;
 use super::draws::RowKey;
@@ -14,7 +14,7 @@ pub struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// For an image that follows another one with this geometry.
+    /// The drawing of an image that follows another one with the geometry `of`.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
         Drawing { key, of: Some(of) }
     }
@@ -48,7 +48,7 @@ mod tests {
         encode_jpeg(&pixels.collect::<Vec<_>>(), width, height, 95).unwrap()
     }
 
-    /// The pixels of an image that follows another one.
+    /// The pixels of an image that follows another image.
     fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
         let drawn = Drawn::of(other, of, key).unwrap();
         let mut slot = vec![0; image.bytes_per_image()];

@@ -20,7 +20,7 @@ impl Rect {
         Rect { x: 0, y: 0, width, height }
     }
 
-    /// The smallest rectangle that covers both.
+    /// The smallest rectangle that covers both rectangles.
     pub(super) fn around(self, other: Rect) -> Rect {
         let (x, y) = (self.x.min(other.x), self.y.min(other.y));
         let right = (self.x + self.width).max(other.x + other.width);
@@ -29,21 +29,20 @@ impl Rect {
     }
 }
 
-/// The box, in pixels of the image, that is stretched to the target size, and the filter.
+/// The box of an image, in pixels, that is stretched to the target size, and the filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
-    /// Left border of the box.
+    /// The left border of the box.
     pub(super) left: f64,
-    /// Upper border of the box.
+    /// The upper border of the box.
     pub(super) top: f64,
-    /// Width of the box.
+    /// The width of the box.
     pub(super) width: f64,
-    /// Height of the box.
+    /// The height of the box.
     pub(super) height: f64,
-    /// The pixels that may be read: the box itself for a crop that comes before the resize, more than that
-    /// for one that comes after.
+    /// The pixels that may be read: only the box for a crop before the resize, and more for a crop after it.
     pub(super) view: Rect,
-    /// The filter.
+    /// The filter of the resize.
     pub(super) resampling: Resampling,
 }
 
@@ -57,14 +56,14 @@ pub(super) struct Corner {
 /// How an image is mirrored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirror {
-    /// Left to right.
+    /// Whether the image is mirrored left to right.
     pub(super) across: bool,
-    /// Top to bottom.
+    /// Whether the image is mirrored top to bottom.
     pub(super) down: bool,
 }
 
 impl Sampling {
-    /// The sampling of a `width` x `height` image.
+    /// The part of a `width` x `height` image that is sampled.
     pub(super) fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         let cropped = |view| Sampling::cropped(view, image.resampling);
         match image.framing {
@@ -74,7 +73,7 @@ impl Sampling {
         }
     }
 
-    /// The same part of an image of `from` after it was scaled to the size `to`.
+    /// The same part of an image of the size `from` after it was scaled to the size `to`.
     pub(super) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
         let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
         let Rect { x: left, y: top, width, height } = self.view;
@@ -107,8 +106,8 @@ impl Sampling {
     }
 }
 
-/// torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform aspect ratio,
-/// then the largest centred box within the ratios.
+/// Draws like torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform
+/// aspect ratio, then the largest centred box within the ratios.
 fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rect {
     let area = f64::from(width) * f64::from(height);
     let ratio = image.ratio_range();
@@ -140,7 +139,7 @@ fn fallback_crop(ratio: (f64, f64), width: u32, height: u32) -> (u32, u32) {
     }
 }
 
-/// Lower limits of the width and height of a random crop of a `width` x `height` image.
+/// The lower limits of the width and height that a random crop of a `width` x `height` image has.
 pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64) {
     let area = f64::from(width) * f64::from(height) * image.scale_range().0;
     let (narrowest, widest) = image.ratio_range();
@@ -217,7 +216,7 @@ fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Res
     (from, to - from)
 }
 
-/// Python's `int(round(x))`: halves go to the even neighbour.
+/// Rounds like Python's `int(round(x))`: halves go to the even neighbour.
 fn rounded(x: f64) -> u32 {
     x.round_ties_even() as u32
 }

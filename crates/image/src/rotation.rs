@@ -1,4 +1,4 @@
-//! Turns images at random about their centre, after they were resized and mirrored.
+//! Rotates images at random about their centre, after they were resized and mirrored.
 //!
 //! The formulas are those of torchvision's `rotate` on tensors, with `expand=False`.
 
@@ -15,11 +15,11 @@ pub(super) struct Turn {
     fill: [u8; RGB],
 }
 
-/// The pixels around a place of an image.
+/// The four pixels around a place of an image.
 struct Corner {
     column: i64,
     row: i64,
-    /// The distance of the place from that pixel's centre towards the next one, along each axis.
+    /// The distance of the place from the first pixel's centre towards the next one, along each axis.
     right: f32,
     down: f32,
 }
@@ -36,7 +36,7 @@ impl Turn {
         self.degrees.to_radians().sin_cos()
     }
 
-    /// The place of a point of an image in the turned one. Both are relative to the centre.
+    /// Maps a point of an image to the turned image. Both places are relative to the centre.
     pub(super) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (sin, cos) = self.sin_cos();
         (cos * x + sin * y, cos * y - sin * x)
@@ -62,7 +62,7 @@ impl Turn {
         }
     }
 
-    /// Turns pixels that have as many levels, or bytes, as the fill, by the nearest pixel.
+    /// Turns pixels by the nearest pixel. Pixels have as many levels, or bytes, as the fill.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],
@@ -108,7 +108,7 @@ impl Turn {
         });
     }
 
-    /// Calls `write` with the number of each pixel of the result, and its place in the image.
+    /// Calls `write` with the number of each pixel of the result and the place in the image that it shows.
     fn each(&self, size: Size, mut write: impl FnMut(usize, f64, f64)) {
         let (sin, cos) = self.sin_cos();
         let (middle_x, middle_y) = (f64::from(size.width - 1) / 2.0, f64::from(size.height - 1) / 2.0);

@@ -1,4 +1,4 @@
-//! JPEG files: their headers, and their pixels in a slot.
+//! Reads JPEG files: their headers, and their pixels into slots.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -35,7 +35,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes like [`decode_into`](Self::decode_into); the library's first warning is a failure.
+    /// Decodes like [`decode_into`](Self::decode_into), but fails at the library's first warning.
     fn decode_strictly(
         &mut self,
         image: &Image,

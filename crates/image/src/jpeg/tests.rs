@@ -1,4 +1,4 @@
-//! A crop decode must give the pixels of the whole decode, for every sampling, box and reduction.
+//! Tests that decoding a crop gives the pixels of decoding everything, for every sampling, box and reduction.
 
 use forebay_base::{ErrorKind, Result};
 
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 const WIDTH: u32 = 203;
 const HEIGHT: u32 = 151;
 
-/// Smooth colour, edges and noise: something for every part of a decoder.
+/// Pixels with smooth colour, edges and noise, so that every part of a decoder has something to do.
 fn pixels() -> Vec<u8> {
     let mut draws = Draws::new(RowKey(5));
     let mut pixels = Vec::new();
@@ -72,7 +72,7 @@ fn decoded(
     (part, pixels.get(bytes).to_vec())
 }
 
-/// The pixels of `rect`, taken from those of `part`.
+/// The pixels of `rect`, taken from the pixels of `part`.
 fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
     let stride = part.rect.width as usize * channels;
     let left = (rect.x - part.rect.x) as usize * channels;
@@ -98,7 +98,7 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
     (Sampling { left, top, width, height, view, resampling: Resampling::Bilinear }, target)
 }
 
-/// A frame that shows this in this size.
+/// A frame that shows a sampling in this size.
 fn frame(sampling: Sampling, target: Size) -> Frame {
     Frame { sampling, target, ..Frame::draw(&Image::resize(1, 1), WIDTH, HEIGHT, RowKey(0)) }
 }
@@ -198,7 +198,7 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
     assert!(decode(encoded).unwrap() == expected);
 }
 
-/// `encoded` without the segments of a kind.
+/// `encoded` without the segments of this kind.
 fn without(encoded: &[u8], kind: u8) -> Vec<u8> {
     let scan = Markers::read(encoded).unwrap().scan;
     let mut rest = encoded[..2].to_vec();
@@ -237,7 +237,7 @@ fn no_image_depends_on_the_one_before() {
     }
 }
 
-/// Some cameras write sampling factors that smaller ones could replace.
+/// Some cameras write sampling factors that have a common divisor.
 #[test]
 fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut encoded =

@@ -1,4 +1,4 @@
-//! Every way to resize must give the library's pixels.
+//! Tests that every way to resize gives the library's pixels.
 
 use super::super::draws::Draws;
 use super::*;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Image, RGB};
 
-/// The share of the area that is erased; torchvision's default.
+/// The range of the share of the area that is erased, as in torchvision.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
-/// The ratio of height to width of the erased box; torchvision's default.
+/// The range of the ratio of height to width of the erased box, as in torchvision.
 const DEFAULT_ERASED_RATIO: (f64, f64) = (0.3, 3.3);
-/// Half a turn: a hue cannot differ by more.
+/// The largest change of a hue: half a turn.
 const MAX_HUE: f64 = 0.5;
 
 /// The amounts by which colours may change.
@@ -113,7 +113,7 @@ impl Image {
         Image { random_erasing: Some(RandomErasing { p, scale, ratio, value }), ..self }
     }
 
-    /// The spec without random changes of pixels.
+    /// The spec without random changes of colours, blur or erasing.
     pub(crate) fn without_effects(self) -> Image {
         Image { color_jitter: None, random_grayscale: 0.0, gaussian_blur: None, random_erasing: None, ..self }
     }
@@ -195,7 +195,7 @@ impl Image {
         }
     }
 
-    /// The methods that set effects, as they are written in code.
+    /// Writes the methods that set effects, as they are written in code.
     pub(crate) fn write_effects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(ColorJitter { brightness, contrast, saturation, hue, p }) = self.color_jitter {
             write!(f, ".color_jitter({brightness}, {contrast}, {saturation}, {hue}, p={p})")?;

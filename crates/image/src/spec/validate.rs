@@ -7,20 +7,21 @@ use super::{Framing, Image, Normalize, RGB, Size};
 use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
-    /// The longest side of a target: the limit of JPEG, and far from overflowing any product.
+    /// The longest side of a target in pixels: the limit of JPEG, which is far too small for any product to
+    /// overflow.
     pub const MAX_SIDE: u32 = 65_535;
 
     /// Refuses settings that cannot work.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Invalid`], with the next move.
+    /// [`forebay_base::ErrorKind::Invalid`], with a hint what to change.
     pub fn validate(&self) -> Result<()> {
         self.validate_so_far()?;
         self.validate_together()
     }
 
-    /// Refuses settings that cannot work, whatever methods follow: a float type may still be set after
-    /// [`normalize`](Image::normalize), and a single channel after a large size.
+    /// Refuses settings that cannot work, whatever methods are called later: a float type may still be set
+    /// after [`normalize`](Image::normalize), and a single channel after a large size.
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
@@ -129,7 +130,7 @@ impl Image {
         Ok(())
     }
 
-    /// Refuses values of a canvas that do not fit the number type.
+    /// Refuses fill values of a canvas that do not fit the number type.
     fn validate_fill(&self) -> Result<()> {
         let (fill, dtype): ([f32; RGB], _) = (self.fill.unwrap_or_default(), self.pixel_type());
         match dtype.largest_whole() {
