@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
         match error.kind() {
-            // The hint of the library names `--cache`, which this verb does not have.
+            // The hint of the library names `--cache`, an option that this verb does not have.
             ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
             _ => error,
         }

@@ -77,7 +77,7 @@ struct DoctorReport {
     demand_rows_per_second: Option<f64>,
     /// The present rate over the demand.
     margin: Option<f64>,
-    /// How many processors other programs kept busy meanwhile.
+    /// How many processors other programs kept busy during the measurements.
     others_cores: Option<f64>,
     bound_by: advice::Bound,
     measured: Measured,
@@ -251,7 +251,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Files that cannot be removed stay in a folder for temporary files.
+        // If a file cannot be removed, it stays in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

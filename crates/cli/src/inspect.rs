@@ -68,7 +68,7 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         advice: Vec::new(),
     };
     report.advice = catalog.splits.iter().map(|splits| format!("{splits}.")).collect();
-    // A loader says so as well, and how to read without it.
+    // A loader reports the same error, and says how to read without the schema.
     report.advice.extend(schema.err().map(|error| format!("{error}.")));
     report.advice.extend(advice::list(&report));
     Ok(report)

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The data set, or the data sets of a mix.
+/// Opens the data set, or the data sets of a mix.
 fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     if args.mix.is_empty() {
         return Ok(vec![args.loader.open()?]);
@@ -81,7 +81,7 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     Ok(datasets)
 }
 
-/// The options of a rank, without its shard: a step has the same rows on any number of ranks.
+/// The options of a rank without its shard. A step has the same rows on any number of ranks.
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
     // Cells are compared as they are stored.
@@ -94,7 +94,7 @@ fn spec(args: &Args) -> LoaderSpec {
     spec
 }
 
-/// Alters what came in a step in the middle of the run.
+/// Plants a fault into the rows that a step in the middle of the run delivered.
 fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
     let mut batches: Vec<_> = lives
         .iter_mut()

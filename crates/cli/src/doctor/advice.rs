@@ -15,7 +15,7 @@ use crate::window::WindowSizes;
 const SAFE_MARGIN: f64 = 1.3;
 /// The smallest gain for which a change is recommended, as a factor of the margin.
 const MIN_GAIN: f64 = 1.05;
-/// The share of Parquet in preparing from which on another codec is recommended.
+/// The share of Parquet in the time of preparing from which another codec is recommended.
 const MIN_PARQUET_SHARE: f64 = 0.3;
 
 /// The demand of the accelerators.
@@ -47,7 +47,7 @@ impl fmt::Display for Bound {
 /// The layout of the data.
 pub(super) struct DataLayout {
     rows: u64,
-    /// The number of columns that are read, and the number of columns that the data has.
+    /// The number of columns that are read, and the number of columns in the data.
     columns: (usize, usize),
     /// The bytes of all rows in memory, and so in a cache.
     held: u64,

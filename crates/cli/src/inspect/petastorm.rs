@@ -1,4 +1,4 @@
-//! The schema of Petastorm beside the files: by which a loader decodes the columns.
+//! The schema that Petastorm wrote beside the files. A loader decodes columns as it says.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use forebay::petastorm::{Codec, Unischema};
 use forebay_base::error::escaped;
 use serde::Serialize;
 
-/// The schema of a data set.
+/// The schema that Petastorm wrote for a data set.
 #[derive(Serialize)]
 pub(super) struct SchemaReport {
     name: String,
     fields: Vec<Field>,
 }
 
-/// A field of it.
+/// A field of the schema.
 #[derive(Serialize)]
 struct Field {
     name: String,
@@ -37,7 +37,7 @@ impl SchemaReport {
 }
 
 impl Field {
-    /// Type and shape: "float32[None, 4]".
+    /// The type and shape of the field, such as "float32[None, 4]".
     fn kind(&self) -> String {
         let side = |side: &Option<u64>| side.map_or_else(|| "None".to_owned(), |side| side.to_string());
         match &self.shape[..] {

@@ -19,7 +19,7 @@ use crate::window::WindowSizes;
 pub(super) struct Report {
     pub(super) locations: Vec<String>,
     pub(super) fingerprint: String,
-    /// The tables that the locations are.
+    /// The tables that the locations name.
     pub(super) tables: Vec<TableReport>,
     pub(super) files: usize,
     pub(super) file_bytes: u64,
@@ -45,7 +45,7 @@ pub(super) struct TableReport {
     pub(super) format: &'static str,
     location: String,
     version: u64,
-    /// When it was written.
+    /// The time when the version was written.
     time: Option<String>,
     features: Vec<String>,
     partition_columns: Vec<String>,
@@ -90,12 +90,12 @@ impl fmt::Display for TableReport {
 pub(super) struct Refused {
     column: String,
     why: String,
-    /// The whole sentence, with the next move.
+    /// The error message with its hint.
     #[serde(skip)]
     sentence: String,
 }
 
-/// How even something is.
+/// The smallest, mean and largest of some sizes.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Spread {
     count: u64,

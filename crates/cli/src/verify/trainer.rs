@@ -24,7 +24,7 @@ use crate::location::parse_options;
 use crate::options::Order;
 use crate::units::{count, counted};
 
-/// The task of the interpreter. It comes on standard input, because locations may hold secrets.
+/// The task that the interpreter reads. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize)]
 struct Told {
     trainer: Trainer,
@@ -39,7 +39,7 @@ struct Told {
     window_rows: Option<u64>,
 }
 
-/// The result of the interpreter, without the parts that are only passed on.
+/// The result that the interpreter prints, without the parts that are only passed on.
 #[derive(Deserialize)]
 struct Said {
     title: String,
@@ -57,7 +57,7 @@ struct Said {
     own: TrainerOutcome,
 }
 
-/// How often rows came with one of the loaders.
+/// How often one of the loaders delivered rows.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum TrainerOutcome {

@@ -1,4 +1,4 @@
-//! The program as a user runs it: its results, its refusals, and its output streams.
+//! Runs the program as a user does, and checks its results, refusals and output streams.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop, and say where")]
 
@@ -215,7 +215,8 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
-/// Rows of 1 MiB that are null, so that next to nothing is stored, but the window needs their memory.
+/// The rows are nulls in place of 1 MiB each: almost nothing is stored, but the window needs the memory for
+/// them.
 #[test]
 fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     const ROWS: usize = 100;
@@ -323,7 +324,7 @@ fn a_run_of_one_batch_says_that_it_is_too_short() {
     let line = format!("bench {dir} --image image=rrc32 --batch-size 8 --max-batches 1");
     assert_eq!(json(&line)["too_short"], true);
     assert!(succeed(&line).contains("give it more --seconds or --epochs"));
-    // Hours of steps behind one start would take too long for a test: twenty steps of 50 ms are enough.
+    // A test cannot wait for hours of steps after one start, so it uses twenty steps of 50 ms.
     let long = json(&format!("bench {dir} --batch-size 8 --step-ms 50 --epochs 3 --seconds 60"));
     let (first, whole) = (&long["seconds_to_first_batch"], &long["seconds"]);
     let is_short = first.as_f64().unwrap() > 0.25 * whole.as_f64().unwrap();
@@ -365,7 +366,7 @@ fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
     let first = &json(&plan(0))["ranks"][0];
     let [of_first, full] =
         ["row_groups_of_first_batch", "full_window_step"].map(|field| first[field].as_u64().unwrap());
-    // An eighth of the 40 row groups, which all fit into the window.
+    // The start reads an eighth of the 40 row groups, which all fit into the window.
     assert!(of_first == 5 && (100..140).contains(&full), "{first}");
     let line = format!(
         "the first batch is of {of_first}: the window deals rows while it fills, until step {full}\n"
@@ -466,12 +467,12 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     let report = json(&line);
     let simulated = &report["accelerator"];
     assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
-    // Forty steps are drawn from 15 to 45 ms with a mean of 30, so the run takes at least as long as they do.
+    // Forty steps are drawn from 15 to 45 ms with a mean of 30 ms, so the run takes at least their sum.
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
-        // The burner had a processor for at least 600 ms, while 240 tiny pictures take some ten and the start
-        // takes a hundred.
+        // The burner used a processor for at least 600 ms, while decoding 240 tiny pictures takes about ten
+        // and starting about a hundred.
         let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
         assert!(cpu < 0.4 / 0.24, "the burner is counted: {cpu} s for 1,000 rows");
     }
@@ -1353,8 +1354,8 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
 
-    // A row that is drawn several times may come once more without being found by the order alone; the rows
-    // show it.
+    // If a row is drawn several times, the order alone does not show that it was delivered once more; the
+    // rows do.
     let line =
         format!("verify {dir} --balance label --draws 400 --columns label --epochs 1 --plant duplicate");
     let output = forebay(&line.split_whitespace().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The plots of a report that only `bench` has.
+//! The plots that only the page of `bench` has.
 
 use super::super::drawn::Drawn;
 use crate::page::{Axis, Plot, rate, rows_axis, stairs};
@@ -12,7 +12,7 @@ const FEWEST_SECONDS: usize = 2;
 /// The meanings of the lines of two runs.
 const LEGEND: [(&str, &str); 2] = [("first", "this run"), ("before", "before")];
 
-/// Utilisation second by second, or the rate if there is no accelerator, over that of an earlier run.
+/// Plots utilisation second by second, or the rate if there is no accelerator, over that of an earlier run.
 pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String> {
     match &report.accelerator {
         Some(simulated) => {
@@ -70,7 +70,7 @@ fn finish(mut plot: Plot, now: &[f64], before: Option<&[f64]>) -> String {
     plot.finish()
 }
 
-/// The rate by the number of decoding threads, if it was measured.
+/// Plots the rate by the number of decoding threads, if it was measured.
 pub(super) fn threads(report: &Drawn) -> Option<String> {
     let measured = report.thread_sweep.iter();
     let points: Vec<(f64, f64)> =
@@ -98,7 +98,7 @@ pub(super) fn threads(report: &Drawn) -> Option<String> {
     Some(plot.finish())
 }
 
-/// The rate epoch by epoch, if there are several.
+/// Plots the rate epoch by epoch, if there are several epochs.
 pub(super) fn epochs(report: &Drawn) -> Option<String> {
     let epochs = &report.by_epoch;
     let (cold, warm) = report.cold_rows_per_second.zip(report.warm_rows_per_second)?;
