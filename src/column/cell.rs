@@ -1,4 +1,4 @@
-//! The cells that codecs decode: the bytes of each row in a row group.
+//! The cells that codecs decode: the bytes of each row.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) enum Cells<'a> {
     Lists { nulls: Option<&'a NullBuffer>, ends: Ends<'a>, bytes: &'a UInt8Array },
 }
 
-/// Where the lists of a column begin and end in its values.
+/// The ends of the lists of a column among its values.
 pub(crate) enum Ends<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
@@ -141,7 +141,7 @@ impl<'a> RowCells<'a> {
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// The bytes of a cell without a copy, although other processes may change them: they must not be
+    /// The bytes of a cell without a copy, although other processes may change them. They must not be
     /// decoded. `None` for a null.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };

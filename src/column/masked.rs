@@ -1,4 +1,5 @@
-//! Columns with nulls as dense arrays: nulls are filled, and a second column says which values are present.
+//! Columns with nulls as dense arrays: a value replaces each null, and a second column says which values are
+//! present.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, gather, presence};
 
-/// The value that stands under nulls: the given one, or else 0, an empty text, or no bytes.
+/// The value that replaces nulls: the given one, otherwise 0, an empty text, or no bytes.
 ///
 /// Fails with `Invalid` for a type that has no such value: its rows are not numbers of one width, text or
 /// binary.
@@ -41,7 +42,7 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
 pub(crate) struct MaskedCodec {
     /// The codec that delivers the same column with a fill.
     filled: Arc<dyn Gather>,
-    /// Whether a null among the values of a row makes it bad, since no fill of the user stands for it.
+    /// Whether a null among the values of a row makes the row bad, because the user gave no fill for it.
     may_refuse: bool,
 }
 
@@ -75,7 +76,7 @@ fn has_nulls_in_rows(source: &dyn Array) -> bool {
     source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
 }
 
-/// The lists of fixed length that are present and hold a null.
+/// The lists of fixed length that are present and contain a null.
 fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
     let Some(nulls) = lists.values().nulls() else { return Vec::new() };
@@ -89,7 +90,7 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     rows.map(|row| (row, error())).collect()
 }
 
-/// Delivers whether each row of a column has a value, in a column that is not stored.
+/// Delivers whether each row of another column has a value.
 #[derive(Debug)]
 pub(crate) struct NullMaskCodec {
     pub(crate) name: String,
@@ -118,7 +119,7 @@ impl Gather for NullMaskCodec {
     }
 }
 
-/// An array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
+/// A boolean array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
 /// another type.
 fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
     let fields = source.as_struct_opt()?;
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
     use crate::column::PlainCodec;
 
-    /// The column, its mask and its bad rows, for the rows 2, 0 and 1 of a column with three rows.
+    /// The column, its mask and its bad rows, for rows 2, 0 and 1 of a column with three rows.
     fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
         let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
         let codec =

@@ -17,20 +17,20 @@ use super::read::ReadArray;
 /// The most lists that an array without values may become.
 const MOST_EMPTY: usize = 1 << 20;
 
-/// The lists that are made of the arrays of some rows.
+/// The lists that are made from the arrays of some rows.
 pub(super) struct ArrayLists<'a> {
     arrays: &'a Arrays,
     /// For each level, the ends of its lists among the items of the next level.
     levels: Vec<Vec<i64>>,
     values: ListedValues,
-    /// For each row, whether it is not null.
+    /// Whether each row has a value.
     there: Vec<bool>,
-    /// The number of values in the sides of one length; 1 for scalars.
+    /// The number of values in the sides of fixed length; 1 for scalars.
     fixed: usize,
 }
 
 enum ListedValues {
-    /// The bytes of all numbers, one after the other.
+    /// The bytes of all numbers, one number after the other.
     Numbers(DataType, Vec<u8>),
     Texts(StringViewBuilder),
     Bytes(BinaryViewBuilder),

@@ -1,4 +1,4 @@
-//! Lists with one item for each box: the items of dropped boxes are dropped as well.
+//! Lists with one item for each box: if a box is dropped, its item is dropped as well.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     boxes: Boxes,
-    /// The place of the boxes' column, and its stored field.
+    /// The index of the boxes' column, and its stored field.
     column: (usize, FieldRef),
     followed: Followed,
 }
@@ -59,7 +59,7 @@ impl FollowImage for AlongCodec {
         let lists = gathered.as_list::<i64>();
         let boxes = rows.gather(self.column.0)?;
         let boxes = stored(&boxes)?;
-        // Values that belong to no row, such as those of a null, are not kept.
+        // Values that belong to no row, such as those of a null list, are not kept.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
         let bad = self.followed.each_row(rows, |row, drawn| {

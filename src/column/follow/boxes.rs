@@ -13,8 +13,8 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// The number of numbers in a box.
 const NUMBERS: usize = 4;
 
-/// The part of the required share that may be missing: a side that was rounded to a float32 can be beyond the
-/// border of its image.
+/// How much of the required share of a box may be missing: rounding a side to a float32 can move it beyond
+/// the border of its image.
 const ROUNDING: f64 = 1e-4;
 
 /// The meaning of the four numbers of a box.
@@ -60,7 +60,7 @@ impl BoxFormat {
         }
     }
 
-    /// The box with these sides.
+    /// The box with these sides, in this format.
     fn of_corners(self, [left, top, right, bottom]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         let (width, height) = (right - left, bottom - top);
         match self {
@@ -195,7 +195,7 @@ impl Boxes {
                 if share > 0.0 {
                     share *= area(seen) / area(turned);
                 } else if area(whole) > 0.0 {
-                    // The box was not visible before it was turned, so that it stays empty.
+                    // The box was not visible before the image was turned, so it stays empty.
                     seen = [seen[0], seen[1], seen[0], seen[1]];
                 }
             }

@@ -1,4 +1,4 @@
-//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made of them.
+//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made from them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The number of numbers in each item of a list, by the stored type; `None` if it may differ.
+/// The number of numbers in each item of a list, as the stored type gives it; `None` if it may differ.
 ///
 /// # Errors
 /// The type is not a list of lists of numbers.
@@ -58,8 +58,8 @@ pub(super) struct Tuples<'a> {
     width: usize,
 }
 
-/// The largest coordinate that is accepted: it is far beyond any image, and still a float32 after a crop in
-/// pixels.
+/// The largest coordinate that is accepted. It is far beyond any image, and a crop in pixels still fits into
+/// a float32.
 const LARGEST: f64 = 1e30;
 
 /// The lists with the numbers of each item.
@@ -91,7 +91,8 @@ impl<'a> Tuples<'a> {
     /// The numbers of a row's items, one item after the other.
     ///
     /// # Errors
-    /// Something is null, an item has another number of numbers, or a number is not finite or beyond 1e30.
+    /// Fails if something is null, if an item has another number of numbers, or if a number is not finite or
+    /// is beyond 1e30.
     pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
@@ -138,7 +139,7 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// The numbers of an array, of any type that is read; the numbers under nulls are arbitrary.
+/// The numbers of an array, of any type that can be read. The numbers under nulls are arbitrary.
 fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     fn of<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
