@@ -20,13 +20,13 @@ use crate::reader::filter::{Value, written};
 /// The number of rows of a list that are read at a time.
 const ROWS_AT_ONCE: u64 = 65_536;
 
-/// The mark that editors on Windows write in front of a text.
+/// The mark that editors on Windows write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Deny {
     /// The rows of a list in a file: text, with a [number](RowId) at the beginning of each line and remarks
     /// after `#`; or Parquet, with a column `row_id`. A name that ends in `.parquet` means Parquet, which may
-    /// be anywhere that a data set may be.
+    /// be at any location that a data set may have.
     ///
     /// # Errors
     /// The file cannot be read, or has something other than numbers.
@@ -58,7 +58,7 @@ impl Deny {
         Ok(Deny::rows(rows.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The values of a column in a file: text, with one value as it is in each line; or Parquet, with a
+    /// The values of a column in a file: text, with one unquoted value in each line; or Parquet, with a
     /// column of that name. Numbers, booleans, dates, times and text can be listed.
     ///
     /// # Errors

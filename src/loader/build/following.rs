@@ -32,7 +32,7 @@ impl LoaderBuilder {
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
-    /// The columns that follow an image, and those that go along with boxes.
+    /// The columns that follow an image, and those with items that belong to boxes.
     pub(super) fn following(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let mut columns = Vec::new();
         for (name, follow) in self.followers() {
@@ -97,7 +97,7 @@ impl LoaderBuilder {
         each.collect()
     }
 
-    /// The image that a column follows, together with the image that this one is shown like.
+    /// The image that a column follows, with the image that it follows itself, if it does.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -126,7 +126,7 @@ impl LoaderBuilder {
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
 
-    /// The image that a column follows, without regard to other images that it follows itself.
+    /// The image that a column follows, without the image that it may follow itself.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         if let Some((column, view)) = self.view(image) {
             return self.followed_view(read, column, view);
