@@ -79,7 +79,7 @@ mod bare {
                 w: region_w as i32,
                 h: region_h as i32,
             };
-            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region lies inside of it.
+            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region is inside of it.
             let rc = unsafe {
                 tj::tj3DecompressHeader(self.handle, encoded.as_ptr(), encoded.len() as _)
                     + tj::tj3SetCroppingRegion(self.handle, region)
@@ -108,10 +108,11 @@ mod bare {
         /// Returns the same coefficients as a progressive JPEG.
         pub(super) fn progressive(encoded: &[u8]) -> Vec<u8> {
             let options = tj::TJXOPT_PROGRESSIVE as i32;
-            // SAFETY: zeros are no crop, no filter and no other operation.
+            // SAFETY: zeros mean that there is no crop, no filter and no other operation.
             let transform = tj::tjtransform { options, ..unsafe { std::mem::zeroed() } };
             let (mut made, mut length) = (std::ptr::null_mut(), 0);
-            // SAFETY: the handle is live until it is destroyed; the library allocates the result, of which it says the length.
+            // SAFETY: the handle is live until it is destroyed; the library allocates the result and sets its
+            // length.
             unsafe {
                 let handle = tj::tj3Init(tj::TJINIT_TJINIT_TRANSFORM as i32);
                 let (from, bytes) = (encoded.as_ptr(), encoded.len() as _);

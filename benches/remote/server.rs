@@ -65,7 +65,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// What a server did since it was last asked.
+/// The work of a server since it was last asked.
 pub(crate) struct Served {
     /// The bytes of bodies that it sent.
     pub(crate) bytes: u64,

@@ -468,7 +468,7 @@ class Image:
     def resampling(self, filter: Resampling) -> Image:
         """Sets the filter of the resize.
 
-        Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+        Each filter is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
 
         Parameters
         ----------

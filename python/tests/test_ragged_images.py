@@ -1,4 +1,4 @@
-"""Images in their own sizes, without a canvas: what `fit` shows of each, and nothing beside it."""
+"""Images in their own sizes, without a canvas: each shows what `fit` shows, and nothing beside it."""
 
 from __future__ import annotations
 

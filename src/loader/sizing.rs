@@ -134,7 +134,7 @@ impl Batches {
     }
 }
 
-/// What an error needs to know to suggest a sufficient budget.
+/// The numbers from which an error suggests a sufficient budget.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     batches: Batches,

@@ -169,7 +169,7 @@ async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 's
     tokio::task::spawn_blocking(work).await.ok()?
 }
 
-/// What is known about a row group's rows before they are read.
+/// The knowledge about a row group's rows before they are read.
 enum Decided {
     None,
     All,

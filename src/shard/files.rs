@@ -1,5 +1,5 @@
-//! What a position knows about the files that it was saved with: enough to say which were added, removed or
-//! changed since, in a few hundred bytes however many files there are.
+//! The summary of the files that a position was saved with. It takes a few hundred bytes, however many files
+//! there are, and tells which files were added, removed or changed since.
 //!
 //! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen
 //! by its path, and a bucket holds the exclusive or of the digests of its files. So the exclusive or of a

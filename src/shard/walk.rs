@@ -76,7 +76,7 @@ impl Iterator for Shares {
     }
 }
 
-/// What a walk draws in addition to the parts.
+/// The draws of a walk in addition to the parts.
 #[derive(Debug)]
 enum Draw {
     /// Nothing else.

@@ -45,7 +45,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What the header of an image says.
+/// The contents of an image's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {

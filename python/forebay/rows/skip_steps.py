@@ -1,4 +1,4 @@
-"""The argument ``skip_steps``: steps that a loader passes over."""
+"""The argument ``skip_steps``: ranges of steps that a loader skips."""
 
 from __future__ import annotations
 

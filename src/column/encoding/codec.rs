@@ -50,7 +50,7 @@ struct Codes {
 /// Whether a source holds codes instead of values.
 type IsHeld = bool;
 
-/// What a row contains.
+/// The content of a row.
 #[derive(Clone, Copy, Debug)]
 enum RowContent {
     /// A single value.

@@ -1,4 +1,4 @@
-//! What the stored values of a column mean.
+//! The meaning of a column's stored values.
 
 use super::values::{self, Value};
 use crate::column::CodeValues;

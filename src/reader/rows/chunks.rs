@@ -33,7 +33,7 @@ pub(super) struct FetchedChunks {
     siblings: Vec<Siblings>,
     /// The pages of each leaf that is being decoded.
     begun: Mutex<Vec<Arc<Mutex<CheckedPages>>>>,
-    /// What each leaf shows of the structures around it, after all of its pages have been read.
+    /// The structures around each leaf, known after all pages of the leaf have been read.
     outlines: Arc<Mutex<HashMap<usize, Outlines>>>,
     /// The first error that was found in a page, because the Parquet crate passes on only the text of an
     /// error.
@@ -54,7 +54,7 @@ struct Siblings {
     depth: Depth,
 }
 
-/// What a leaf shows of the structures around it, by their depth.
+/// The structures around a leaf, by their depth.
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {

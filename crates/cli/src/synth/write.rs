@@ -1,7 +1,7 @@
 //! Writes rows to files that are laid out for training. A file is either complete or missing.
 //!
-//! Pictures are stored uncompressed (they are compressed already), without a dictionary, without statistics, and in
-//! small pages, so that a reader can take a few rows without fetching the others.
+//! Pictures are stored without further compression, without a dictionary, without statistics, and in small
+//! pages, so that a reader can take a few rows without fetching the others.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -210,8 +210,8 @@ struct Placed {
     _declared: Option<SchemaRef>,
 }
 
-/// What files must have in common to share their columns in a catalogue: the addresses of the stored and of
-/// the declared fields, and the constants.
+/// The properties that files must have in common to share their columns in a catalogue: the addresses of the
+/// stored and of the declared fields, and the constants.
 pub type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 
 impl KnownColumns {

@@ -1,4 +1,4 @@
-//! What a decoder is asked to decode.
+//! The part of an image that a decoder is asked to decode.
 
 /// A JPEG, and how to decode it.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
-//! What a location contains.
+//! The files that a location contains.
 
 use crate::snapshot::Snapshot;
 use crate::source::tables::{TableFormat, TableRoot};
 
-/// What a location contains.
+/// The files that a location contains.
 pub(super) enum Location {
     /// Files that are read as they are.
     Files(Snapshot),
