@@ -79,7 +79,7 @@ mod bare {
                 w: region_w as i32,
                 h: region_h as i32,
             };
-            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region is inside of it.
+            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region is inside it.
             let rc = unsafe {
                 tj::tj3DecompressHeader(self.handle, encoded.as_ptr(), encoded.len() as _)
                     + tj::tj3SetCroppingRegion(self.handle, region)

@@ -224,7 +224,7 @@ def test_what_can_never_work_is_refused() -> None:
         (lambda: wrong.gaussian_blur(4), "a blur with a kernel of 4 pixels"),
         (lambda: wrong.gaussian_blur(81), "an odd number below 80"),
         (lambda: wrong.gaussian_blur(3, 1.0), "sigma must be two finite numbers above 0"),
-        (lambda: wrong.random_erasing(0.5, (0.1, 2.0)), "scale is a share of the area, at most 1"),
+        (lambda: wrong.random_erasing(0.5, (0.1, 2.0)), "give shares of the area, of at most 1"),
         (lambda: wrong.random_erasing(value="random"), "value must be a finite number or three of them"),
     ]:
         with pytest.raises(fb.InvalidError) as caught:

@@ -248,7 +248,7 @@ def test_ctrl_c_ends_the_warming(plain: Path, tmp_path: Path) -> None:
     [
         (lambda train: train.warm(share=1), "share must be True or False, got 1"),
         (lambda train: train.warm(report=3), "report must be callable, got int"),
-        (lambda train: train.warm(), "there is no cache to warm"),
+        (lambda train: train.warm(), "the loader has no cache to warm"),
     ],
 )
 def test_warming_says_what_is_wrong(plain: Path, warm: Callable[[Any], Any], said: str) -> None:

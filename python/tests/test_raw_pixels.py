@@ -253,7 +253,7 @@ def test_raw_is_a_value_and_what_can_never_work_is_refused() -> None:
     ]:
         with pytest.raises(fb.InvalidError, match=said):
             plain.raw(shape)  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="centered ragged images"):
+    with pytest.raises(fb.InvalidError, match="centered is given with ragged images"):
         fb.Image.fit(8, centered=True).ragged()
     with pytest.raises(fb.InvalidError, match="exif_orientation with raw pixels"):
         fb.decode_image(bytes(48), plain.raw((4, 4, 3)).exif_orientation())

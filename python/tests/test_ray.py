@@ -135,7 +135,7 @@ def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "0.parquet")
     no_function, no_cache, _ = drive(tmp_path, "refusals")
     assert "build must be a function that returns a loader, got str" in no_function
-    assert "there is no cache to warm" in no_cache
+    assert "the loader has no cache to warm" in no_cache
 
 
 if __name__ == "__main__":

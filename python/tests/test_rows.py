@@ -152,7 +152,7 @@ def test_lists_that_name_no_rows_are_refused_with_a_next_move(numbers: Path, tmp
     texts = tmp_path / "ids.parquet"
     for column in (pa.array(["1"]), pa.array([1.5]), pa.array([True]), pa.array([[1]])):
         pq.write_table(pa.table({"row_id": column}), texts)
-        with pytest.raises(fb.InvalidError, match=r'column "row_id" has type .*the numbers of rows are integers'):
+        with pytest.raises(fb.InvalidError, match=r'column "row_id" has type .*row ids are integers: give a column of these'):
             made(numbers, deny=str(texts))
     two = tmp_path / "two.txt"
     for text in ("1 2\n", "1\r2\r"):

@@ -75,7 +75,7 @@ def test_spark_is_killed_and_resumed_with_the_loader_of_its_partitions(data: Pat
     [
         (["--trainer", "keras", "--world", "2"], "Keras trains in one process here, got --world 2 (leave it out)"),
         (["--trainer", "torch", "--batch-size", "100"], "needs 8 (--batch-size 31 fits)"),
-        (["--trainer", "torch", "--order", "stored"], "a trainer is fed through a window (leave out --order)"),
+        (["--trainer", "torch", "--order", "stored"], "verifying a trainer always shuffles through a window (leave out --order)"),
         (["--trainer", "torch", "--plant", "swap"], "cannot be used with"),
         (["--trainer", "flax"], "invalid value 'flax'"),
     ],

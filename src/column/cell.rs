@@ -168,7 +168,7 @@ impl<'a> RowCells<'a> {
         match self.path(column) {
             Some(path) => Error::new(
                 ErrorKind::BadRow,
-                format!("null where {} is needed: only its path is stored, {path:?}", noun.one),
+                format!("only the path of {} is stored, {path:?}, and not its bytes", noun.one),
             )
             .hint(
                 "store the bytes of the files: with `datasets`, map `datasets.table.embed_table_storage` over the data \

@@ -24,14 +24,14 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
     };
     let refused = |hint: &str| {
         let cause =
-            format!("holds {stored}, whose nulls have no mask of their own", stored = TypeName(stored));
+            format!("holds {stored}, for which no mask of nulls can be delivered", stored = TypeName(stored));
         Err(Error::invalid(cause).hint(hint))
     };
     match stored {
         DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => refused(
-            "lists of numbers have a mask with `pad`; others keep their nulls in the batch as Arrow has it",
+            "pad lists of numbers with a mask by `pad`, or read the batch with its nulls through Arrow",
         ),
-        DataType::Struct(_) => refused("its fields are columns with masks of their own with `flatten`"),
+        DataType::Struct(_) => refused("deliver its fields as columns by `flatten`, and name these instead"),
         _ if zero.check(stored).is_err() => refused("read the batch with its nulls through Arrow"),
         _ => Ok(given.cloned().unwrap_or(zero)),
     }
@@ -84,7 +84,7 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let rows = (0..lists.len())
         .filter(|row| lists.is_valid(*row) && nulls.slice(row * length, length).null_count() > 0);
     let error = || {
-        Error::new(ErrorKind::BadRow, "null in a list, of which the mask says that it is there")
+        Error::new(ErrorKind::BadRow, "null inside a list, which the mask of whole rows cannot mark")
             .hint("give a value with `fill_null`")
     };
     rows.map(|row| (row, error())).collect()

@@ -102,7 +102,7 @@ impl Pad {
         let item = Arc::new(Field::new("item", item.clone(), false));
         let Some(length) = self.length else {
             if self.truncate {
-                return Err(Error::invalid("lists are cut off to the longest of them")
+                return Err(Error::invalid("`truncate` is given without a length")
                     .hint("give a length, or leave out `truncate`"));
             }
             let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);

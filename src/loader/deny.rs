@@ -134,7 +134,7 @@ impl Deny {
         for (column, values) in &mut self.values {
             let found = catalog.column(column).map_err(|error| error.about("deny"));
             let column = match is_pattern(column) {
-                true => found.map_err(|error| error.hint("values are of one column each: name it"))?,
+                true => found.map_err(|error| error.hint("`deny` takes no patterns: name each column"))?,
                 false => found?,
             };
             let data_type = catalog.schema.field(column).data_type();

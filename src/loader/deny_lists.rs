@@ -36,14 +36,14 @@ impl Deny {
             read_column(location, ROW_ID, |read| {
                 let Some(numbers) = read.as_primitive_opt::<Int64Type>() else {
                     let cause = format!("column {ROW_ID:?} has type {}", TypeName(read.data_type()));
-                    return Err(Error::invalid(cause).hint("the numbers of rows are integers"));
+                    return Err(Error::invalid(cause).hint("row ids are integers: give a column of these"));
                 };
                 rows.extend(numbers.iter().flatten().map(RowId::new));
                 Ok(())
             })?;
             return Ok(Deny::rows(rows));
         }
-        let text = read_text(location, "name a file with the number of a row in each line")?;
+        let text = read_text(location, "name a file with a row id in each line")?;
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let rows = lines.enumerate().filter(|(_, line)| !line.is_empty()).map(|(at, line)| {
             let in_line = |error: Error| {
@@ -51,7 +51,7 @@ impl Deny {
                 Error::invalid(cause)
                     .about("deny")
                     .at(Place::file(location))
-                    .hint("each line has the number of one row, and remarks after `#`; for values of a column name the column")
+                    .hint("write one row id in each line, and remarks after `#`; for the values of a column, name the column in `deny`")
             };
             line.parse::<RowId>().map_err(in_line)
         });
@@ -76,7 +76,7 @@ impl Deny {
                 let is_odd = |value: &&Value| matches!(value, Value::Float(float) if !float.is_finite());
                 match values[before..].iter().find(is_odd) {
                     Some(Value::Float(odd)) => Err(Error::invalid(format!("a list of values has {odd}"))
-                        .hint("leave it out of the list, and such rows out with `filter`")),
+                        .hint("remove it from the list, and leave such rows out with `filter`")),
                     _ => Ok(()),
                 }
             })?;

@@ -337,7 +337,7 @@ impl Loader {
     pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
         self.sources.check_usable()?;
         let Some(mixture) = &self.sources.mixture else {
-            return Err(Error::invalid("weights were set, with a single data set")
+            return Err(Error::invalid("weights were set, but this is not a mix")
                 .hint("mix several with `Loader::mix`"));
         };
         let at = self.sources.progress.get();

@@ -260,11 +260,11 @@ impl Mixture {
         };
         let (cause, hint) = match is_same {
             true => (
-                format!("the state passes over steps {from} to {to}, this mix does not"),
-                "leave out `skip_steps` to use that of the state, or give all of its ranges".to_owned(),
+                format!("the state skips steps {from} to {to}, but this mix does not"),
+                "leave out `skip_steps` to use the ranges of the state, or give all of them".to_owned(),
             ),
             false => (
-                format!("the state passes over steps {from} to {to}, which have other rows in this mix"),
+                format!("the state skips steps {from} to {to}, which have other rows in this mix"),
                 format!("keep `global_batch_size` and `drop_last` of the state until step {to}"),
             ),
         };

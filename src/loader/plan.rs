@@ -260,20 +260,23 @@ impl fmt::Display for RankPlan {
                 let share = 100.0 * *rows as f64 / self.rows.max(1) as f64;
                 write!(
                     f,
-                    "\nsource {number}: {rows} rows ({share:.2} %) in {passes} {} over {size}, {unread} not read",
+                    "\nsource {number}: {rows} rows ({share:.2} %) in {passes} {} over its {size} rows, {unread} not read",
                     if *passes == 1 { "pass" } else { "passes" }
                 )?;
             }
             return Ok(());
         };
         let better = reads.better_mixing.iter().map(|better| {
-            format!("; about {:.0} with {}={}", better.row_groups_of_a_batch, better.option, better.rows)
+            format!(
+                "; about {:.0} row groups with {}={}",
+                better.row_groups_of_a_batch, better.option, better.rows
+            )
         });
         let better: String = better.collect();
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory \
+             {lanes} lanes with a window of {} row groups, rows of {:.0} row groups in a batch ({:.0} if drawn uniformly{better}), peak memory \
              about {}, at most {}; most row groups at step {}",
             reads.padded,
             reads.dropped,

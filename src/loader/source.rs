@@ -307,10 +307,9 @@ impl Source {
         let is_ahead = |rows: &&SkippedRows| (rows.epoch, rows.to) > (epoch, row);
         let missing = saved.skipped.iter().filter(is_ahead).find(|rows| !order.skipped.contains(rows));
         let Some(SkippedRows { epoch, from, to }) = missing else { return Ok(()) };
-        let cause =
-            format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
+        let cause = format!("the state skips rows {from} to {to} of epoch {epoch}, but this loader does not");
         Err(Error::new(ErrorKind::StateMismatch, cause)
-            .hint("leave out `skip_steps` to use that of the state, or give all of its ranges"))
+            .hint("leave out `skip_steps` to use the ranges of the state, or give all of them"))
     }
 
     /// A hash of the rows that this source, outside of a mix, withheld before a place of the run.

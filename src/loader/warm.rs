@@ -51,13 +51,14 @@ impl Loader {
     ) -> Result<CacheStats> {
         self.check_usable()?;
         if self.is_mix() {
-            return Err(Error::invalid("a mix has the caches of its sources")
-                .hint("call warm() of their loaders, before they are mixed"));
+            return Err(Error::invalid("a mix has no cache of its own")
+                .hint("call warm() on the loaders of its sources, before they are mixed"));
         }
         let source = self.sources.first();
         let row_cache = source.fetcher.reads.row_cache.as_ref();
-        let row_cache = row_cache
-            .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
+        let row_cache = row_cache.ok_or_else(|| {
+            Error::invalid("the loader has no cache to warm").hint("make the loader with `cache`")
+        })?;
         source.engine.warmed();
         let share = share.then(|| share_of(source, self.sources.progress.get().epoch));
         let is_kept = |group: usize| {

@@ -75,7 +75,8 @@ impl Bucket {
                 .hint(format!("give 1 to {MAX_ROWS} rows, and 1 token or more")));
         }
         if self.rows.is_none() && self.tokens.is_none() {
-            return Err(Error::invalid("a bucket needs a limit").hint("give its number of rows or of tokens"));
+            return Err(Error::invalid("a bucket needs a limit")
+                .hint("give the largest number of `rows` or `tokens`"));
         }
         Ok(())
     }

@@ -252,7 +252,7 @@ impl Window {
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.last < self.first {
-            return Err(Error::invalid("a window of 0 rows").hint("a window has 1 row or more"));
+            return Err(Error::invalid("a window of 0 rows").hint("give at least 1 row"));
         }
         if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);

@@ -188,7 +188,7 @@ impl Shuffle {
     pub(crate) fn validate(&self) -> Result<()> {
         if self.window_rows == Some(0) {
             return Err(Error::invalid("window_rows is 0")
-                .hint("a window has 1 row or more; the stored order has none"));
+                .hint("give at least 1 row; the stored order has no window"));
         }
         if self.piece_rows == Some(0) {
             return Err(Error::invalid("piece_rows is 0").hint("a piece has 1 row or more"));

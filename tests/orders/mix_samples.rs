@@ -557,7 +557,7 @@ fn weights_that_cannot_be_set_change_nothing() {
     let steps = mix.len();
     assert_eq!(epoch.count() as u64, steps - 4);
     let error = dataset.loader().build().unwrap().set_weights(&[1.0], None).unwrap_err().to_string();
-    assert!(error.starts_with("weights were set, with a single data set"), "{error}");
+    assert!(error.starts_with("weights were set, but this is not a mix"), "{error}");
 }
 
 #[test]
@@ -624,8 +624,8 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
     (0..3).for_each(|_| drop(epoch.next().unwrap().unwrap()));
     let position = passing.position();
     for (other, said) in [
-        (mix(&[(5, 7)], 4), "the state passes over steps 5 to 8, this mix does not"),
-        (mix(&[], 5), "the state passes over steps 5 to 8, which have other rows in this mix"),
+        (mix(&[(5, 7)], 4), "the state skips steps 5 to 8, but this mix does not"),
+        (mix(&[], 5), "the state skips steps 5 to 8, which have other rows in this mix"),
     ] {
         let error = other.unwrap().restore(&position).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateMismatch);

@@ -64,7 +64,7 @@ Examples:
 Five measurements are made: the store by itself, the loader as asked for, and the loader from a warm \
 cache with all threads, with one, and with images kept as pixels. From these everything else is \
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
-what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait.";
+what the accelerator takes: below 1 it waits, below 1.3 a short delay makes it wait.";
 
 /// The measurements, and what follows from them.
 #[derive(Serialize)]

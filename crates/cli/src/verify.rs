@@ -58,11 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => Ok(()),
         false => {
             let next = match args.plant {
-                Some(_) => "as it should be: a fault was planted",
+                Some(_) => "this is expected, because a fault was planted",
                 None => "please report it, with what `forebay verify` printed",
             };
-            Err(Error::new(ErrorKind::Internal, "the delivered rows are not those that were planned")
-                .hint(next))
+            Err(Error::new(ErrorKind::Internal, "the delivered rows differ from the plan").hint(next))
         }
     }
 }
@@ -148,10 +147,10 @@ fn describe(args: &Args, lives: &[Life], judgement: &Judgement) -> String {
     );
     if denied.rows > 0 || !args.deny.is_empty() {
         text += &match denied.came {
-            0 => format!("denied          {}, none of which came\n", counted(denied.rows, "row")),
+            0 => format!("denied          {}, none of which was delivered\n", counted(denied.rows, "row")),
             came => {
                 format!(
-                    "denied          {}, which CAME {}\n",
+                    "denied          {}, which were DELIVERED {}\n",
                     counted(denied.rows, "row"),
                     counted(came, "time")
                 )

@@ -67,7 +67,7 @@ fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Resul
 pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
     let Some(name) = name_of(to) else {
         return Err(Error::invalid(format!("cast to {}", TypeName(to)))
-            .hint(format!("values are cast to one of {}", Tensor::TYPES.join(", "))));
+            .hint(format!("use one of {}", Tensor::TYPES.join(", "))));
     };
     match cast_type(stored.data_type(), to) {
         Some(data_type) => Ok(stored.clone().with_data_type(data_type)),
@@ -111,7 +111,7 @@ impl CastCodec {
         let seen = cast_field(stored, to)?.data_type().clone();
         let Codec::Gather(inner) = inner else {
             return Err(Error::invalid("is cast, and another option says how its cells are decoded")
-                .hint("what is decoded has a type of its own: leave it out of `cast`"));
+                .hint("decoding decides the type: leave the column out of `cast`"));
         };
         let growth = width(values_of(&seen)).div_ceil(width(values_of(stored.data_type())).max(1)).max(1);
         Ok(CastCodec { inner, to: to.clone(), seen, growth })

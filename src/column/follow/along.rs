@@ -40,7 +40,7 @@ impl FollowImage for AlongCodec {
                 "holds {}, not a list with an item for each box",
                 TypeName(stored.data_type())
             ))
-            .hint("columns that go along with boxes are lists of differing length")),
+            .hint("name a column of lists with one item for each box in `along`")),
         }
     }
 
@@ -73,7 +73,7 @@ impl FollowImage for AlongCodec {
                 if lists.is_null(row) {
                     return Err(Error::new(
                         ErrorKind::BadRow,
-                        "null where a list of items of boxes is needed",
+                        "null in place of a list with an item for each box",
                     ));
                 }
                 let (first, items) = (lists.value_offsets()[row] as usize, lists.value_length(row) as usize);

@@ -160,11 +160,11 @@ impl Boxes {
     fn validate(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.min_visible) {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
-                .hint("the share of a box lies between 0 and 1"));
+                .hint("give the visible share of a box as a number from 0 to 1"));
         }
         if self.min_visible == 0.0 && !self.along.is_empty() {
-            return Err(Error::invalid("columns go along with boxes of which none is dropped")
-                .hint("set min_visible, or leave out along"));
+            return Err(Error::invalid("`along` names columns, but no boxes are dropped")
+                .hint("set `min_visible` above 0, or leave out `along`"));
         }
         Ok(())
     }
@@ -182,9 +182,8 @@ impl Boxes {
             let [left, top, right, bottom] = corners;
             if right < left || bottom < top {
                 let cause = format!("a box whose right or bottom side comes first, number {at} of the boxes");
-                return Err(
-                    Error::new(ErrorKind::BadRow, cause).hint("is the format of the boxes another one?")
-                );
+                return Err(Error::new(ErrorKind::BadRow, cause)
+                    .hint("check whether the boxes have another `format`"));
             }
             let whole = drawn.corners(corners);
             let mut seen = drawn.clipped(whole);

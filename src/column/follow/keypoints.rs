@@ -84,7 +84,7 @@ impl KeypointsCodec {
         }
         match stored {
             Some(stored) if stored != width => {
-                Err(Error::invalid(format!("holds points of {stored} numbers, and {width} were asked for")))
+                Err(Error::invalid(format!("holds points of {stored} numbers, but {width} were requested")))
             }
             _ => Ok(KeypointsCodec { followed, width, is_masked: nulls.is_masked }),
         }

@@ -97,7 +97,7 @@ impl<'a> Tuples<'a> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
             return Err(bad(format!("null where a list of {noun} is needed"))
-                .hint("a row without any has an empty list, as a null has with `null_mask`"));
+                .hint("store an empty list for a row without any, or name the column in `null_mask`"));
         }
         let offsets = self.lists.value_offsets();
         let (first, end) = (offsets[row] as usize, offsets[row + 1] as usize);

@@ -267,7 +267,7 @@ fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
     }
     if spec.stop == Stop::First || !spec.repeat {
         let cause = "`max_passes` was given, but no source begins again";
-        return Err(Error::invalid(cause).hint("stop at the last source to end and repeat, or leave it out"));
+        return Err(Error::invalid(cause).hint("set stop=\"last\" and repeat, or leave `max_passes` out"));
     }
     if spec.max_passes.len() != sources {
         let cause = format!("max_passes has {} numbers, for {sources} sources", spec.max_passes.len());

@@ -67,8 +67,9 @@ impl Before {
         let differing = MEASURED.iter().filter_map(|(what, at)| {
             let [before, now] = [&self.report, now].map(|report| report.pointer(at).map(said));
             let said = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-            (before != now)
-                .then(|| format!("not the same {what}: {} before, {} now", said(before), said(now)))
+            (before != now).then(|| {
+                format!("different {what}: {} in the earlier report, {} now", said(before), said(now))
+            })
         });
         differing.collect()
     }

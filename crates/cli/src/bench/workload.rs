@@ -197,7 +197,7 @@ fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Accel
     demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
         let published: Vec<String> =
             demands.iter().map(|(device, _)| format!("--accelerator {}", name(device))).collect();
-        Error::invalid(format!("nobody has published what {} demands there", name(&workload)))
+        Error::invalid(format!("there is no published demand for {}", name(&workload)))
             .hint(format!("{} has a published demand", published.join(" or ")))
     })
 }

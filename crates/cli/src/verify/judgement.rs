@@ -179,9 +179,9 @@ fn first_difference(run: &VerifyRun, came: &[ArrivedRow], planned: &[RowName]) -
     let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
     match (came.get(at), planned.get(at)) {
         (Some(row), Some(name)) => {
-            format!("row {at} of the batch is {}; planned was {}", place(row.name), place(*name))
+            format!("row {at} of the batch is {}, but {} was planned", place(row.name), place(*name))
         }
-        (Some(row), None) => format!("{} was delivered, where no row was planned", place(row.name)),
+        (Some(row), None) => format!("{} was delivered, but no row was planned there", place(row.name)),
         (None, Some(name)) => format!("{} was not delivered", place(*name)),
         (None, None) => String::new(),
     }

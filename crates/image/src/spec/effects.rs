@@ -141,7 +141,7 @@ impl Image {
         for (name, p) in probabilities {
             if let Some(p) = p.filter(|p| !(0.0..=1.0).contains(p)) {
                 return Err(Error::invalid(format!("{name} with probability {p}"))
-                    .hint("a probability is from 0 to 1"));
+                    .hint("give a probability from 0 to 1"));
             }
         }
         if let Some(ColorJitter { brightness, contrast, saturation, hue, .. }) = self.color_jitter {
@@ -150,19 +150,20 @@ impl Image {
             {
                 if !(amount >= 0.0 && amount.is_finite()) {
                     return Err(Error::invalid(format!("a colour jitter with {name} {amount}"))
-                        .hint("an amount is a finite number, at least 0"));
+                        .hint("give a finite number of at least 0"));
                 }
             }
             if !(0.0..=MAX_HUE).contains(&hue) {
                 return Err(Error::invalid(format!("a colour jitter with hue {hue}"))
-                    .hint("hue is a share of a full turn, from 0 to 0.5"));
+                    .hint("give a share of a full turn, from 0 to 0.5"));
             }
         }
         if let Some(GaussianBlur { kernel_size, sigma: (low, high), .. }) = self.gaussian_blur {
             let side = self.size.height.min(self.size.width);
             if kernel_size % 2 == 0 || kernel_size / 2 >= side {
-                return Err(Error::invalid(format!("a blur with a kernel of {kernel_size} pixels"))
-                    .hint(format!("an odd number below {}, twice the shorter side", 2 * u64::from(side))));
+                return Err(Error::invalid(format!("a blur with a kernel of {kernel_size} pixels")).hint(
+                    format!("give an odd number below {}, twice the shorter side", 2 * u64::from(side)),
+                ));
             }
             check_range("a blur with sigma", (low, high))?;
         }
@@ -171,11 +172,11 @@ impl Image {
             check_range("erasing with ratio", ratio)?;
             if scale.1 > 1.0 {
                 return Err(Error::invalid(format!("erasing with scale ({}, {})", scale.0, scale.1))
-                    .hint("scale is a share of the area, at most 1"));
+                    .hint("give shares of the area, of at most 1"));
             }
             if !value.iter().all(|value| value.is_finite()) {
                 return Err(
-                    Error::invalid(format!("erasing with the values {value:?}")).hint("they are finite")
+                    Error::invalid(format!("erasing with the values {value:?}")).hint("give finite numbers")
                 );
             }
         }

@@ -78,7 +78,7 @@ impl Raw {
         }
         if self.channels == 0 || self.channels > MAX_CHANNELS {
             return Err(Error::invalid(format!("raw pixels of {} channels", self.channels))
-                .hint("1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha)"));
+                .hint("give 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha)"));
         }
         Ok(())
     }

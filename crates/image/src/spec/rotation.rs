@@ -124,7 +124,7 @@ impl Image {
                 if !(low <= high && low.is_finite() && high.is_finite()) =>
             {
                 Err(Error::invalid(format!("a rotation by ({low}, {high}) degrees"))
-                    .hint("two finite numbers, the smaller one first"))
+                    .hint("give two finite numbers, the smaller one first"))
             }
             _ => Ok(()),
         }

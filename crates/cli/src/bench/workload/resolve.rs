@@ -20,7 +20,7 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let Some(workload) = *workload else { return Ok((resolved, None)) };
     let (accelerator, demand) = demanded(workload, *accelerator)?;
     let step = Duration::try_from_secs_f64(demand.seconds / scale)
-        .map_err(|_| Error::invalid(format!("--scale {scale} makes steps that do not end")))?;
+        .map_err(|_| Error::invalid(format!("--scale {scale} makes steps too long to measure")))?;
     let set = workload.data(*rows);
     let least = demand.rows * u64::from(args.world);
     if set.rows < least {
