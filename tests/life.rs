@@ -170,7 +170,7 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
         let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
-        // Batches that were already made do not come any more.
+        // Batches that were already made are not delivered any more.
         settled(&loader);
         end(&loader);
         let error = epoch.next().unwrap().unwrap_err();

@@ -1,4 +1,4 @@
-"""Starts the process of a contestant, and ends all that is left of it."""
+"""Starts the process of a contestant, and ends everything that it leaves behind."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-# What the processes of contestants import `turns` from.
+# The folder from which the processes of contestants import `turns`.
 BENCHES = Path(__file__).parents[1]
-# Which of the top modules among its arguments an interpreter lacks.
+# Prints those modules among its arguments that an interpreter lacks.
 FIND = """
 import importlib.util, json, sys
 tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 def missing(python, needs):
-    """The reason why a contestant cannot run, if there is one."""
+    """Returns the reason why a contestant cannot run; None if it can."""
     try:
         ran = subprocess.run([python, "-c", FIND, *needs], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):

@@ -81,7 +81,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Replaces the empty module that the import system made by the module of this package."""
+        """Puts the module of this package in place of the empty one that the import system made."""
         name = module.__name__.removeprefix(f"{_NAME}.")
         if name in _MODULES:
             sys.modules[module.__name__] = importlib.import_module(f"{_OURS}.{name}")
