@@ -64,24 +64,24 @@ pub struct Run {
 
 /// The least average number of rows in a run. With fewer, copying row by row is as fast and needs no list of
 /// runs.
-const WORTHWHILE_RUN: usize = 8;
+const MIN_RUN_ROWS: usize = 8;
 
 /// The least average number of consecutive rows from one source. With fewer, a stretch costs more than it
 /// saves.
-const WORTHWHILE_STRETCH: usize = 64;
+const MIN_STRETCH_ROWS: usize = 64;
 
 /// The least number of rows in all sources together with which their columns are too large for the
 /// second-level cache.
 const MIN_SPREAD_ROWS: usize = 1 << 17;
 /// Scattered rows are sorted by stretches of 2 to the power of this number of rows, about a page of memory.
-const NEAR_SHIFT: u32 = 10;
+const STRETCH_ROWS_SHIFT: u32 = 10;
 
 /// The number of output rows that are written together, whose values fit into a first-level cache.
 const BLOCK_ROWS: usize = 1 << 13;
 /// The largest number of output rows that are written together: with many sources a block is larger, so that
 /// each source has some rows in it. A second-level cache must hold their values, and 16 bits must be able to
 /// count them.
-const LARGEST_BLOCK: usize = 1 << 15;
+const MAX_BLOCK_ROWS: usize = 1 << 15;
 
 /// How many runs ahead are fetched into the cache.
 const RUNS_AHEAD: usize = 4;
@@ -115,7 +115,7 @@ impl Block {
             runs.iter().scan(0, |next, run| Some(std::mem::replace(next, *next + run.rows as usize)));
         let mut next: Vec<usize> = begins.collect();
         runs.retain(|run| run.rows > 0);
-        if runs.len() * WORTHWHILE_RUN > picks.len() {
+        if runs.len() * MIN_RUN_ROWS > picks.len() {
             return None;
         }
         let mut places = vec![0; picks.len()];
@@ -195,7 +195,7 @@ impl Selection {
     /// The rows as runs. If the runs would be short, returns the rows as an error.
     fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let follows = |a: &(u32, u32), b: &(u32, u32)| a.0 == b.0 && a.1 + 1 == b.1;
-        let Some(breaks) = breaks_within(&picks, picks.len() / WORTHWHILE_RUN, follows) else {
+        let Some(breaks) = breaks_within(&picks, picks.len() / MIN_RUN_ROWS, follows) else {
             return Err(picks);
         };
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
@@ -228,7 +228,7 @@ impl Selection {
 
     /// The rows as stretches. If the stretches would be short, returns the rows as an error.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
-        if breaks_within(&picks, picks.len() / WORTHWHILE_STRETCH, |a, b| a.0 == b.0).is_none() {
+        if breaks_within(&picks, picks.len() / MIN_STRETCH_ROWS, |a, b| a.0 == b.0).is_none() {
             return Err(picks);
         }
         let mut end = 0;
@@ -244,7 +244,7 @@ impl Selection {
     /// there, or are few, returns the rows as an error.
     fn interleaved(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        let rows = (2 * WORTHWHILE_RUN * sources).next_power_of_two().clamp(BLOCK_ROWS, LARGEST_BLOCK);
+        let rows = (2 * MIN_RUN_ROWS * sources).next_power_of_two().clamp(BLOCK_ROWS, MAX_BLOCK_ROWS);
         let blocks = picks.chunks(rows).map(|picks| Block::new(picks, sources)).collect();
         match blocks {
             Some(blocks) => Ok(Selection::Interleaved { picks, blocks }),
@@ -256,7 +256,7 @@ impl Selection {
     /// cache.
     fn by_source(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        if sources * WORTHWHILE_RUN > picks.len() {
+        if sources * MIN_RUN_ROWS > picks.len() {
             return Selection::Rows(picks);
         }
         let mut ends = vec![0; sources];
@@ -267,7 +267,7 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// Sorts by source, and in large sources by stretches of 2 to the power of [`NEAR_SHIFT`] rows, with a
+    /// Sorts by source, and in large sources by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`] rows, with a
     /// counting sort.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
@@ -275,18 +275,19 @@ impl Selection {
         let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
             let (first, end) = &mut ranges[*source as usize];
-            (*first, *end) = ((*first).min(row >> NEAR_SHIFT), (*end).max((row >> NEAR_SHIFT) + 1));
+            (*first, *end) =
+                ((*first).min(row >> STRETCH_ROWS_SHIFT), (*end).max((row >> STRETCH_ROWS_SHIFT) + 1));
         }
         let blocks: Vec<usize> =
             ranges.iter().map(|(first, end)| end.saturating_sub(*first) as usize).collect();
         let all: usize = blocks.iter().sum();
-        if all << NEAR_SHIFT < MIN_SPREAD_ROWS || all > picks.len() {
+        if all << STRETCH_ROWS_SHIFT < MIN_SPREAD_ROWS || all > picks.len() {
             return Selection::Rows(picks);
         }
         let first: Vec<usize> =
             blocks.iter().scan(0, |next, blocks| Some(std::mem::replace(next, *next + blocks))).collect();
         let block = |(source, row): (u32, u32)| {
-            first[source as usize] + ((row >> NEAR_SHIFT) - ranges[source as usize].0) as usize
+            first[source as usize] + ((row >> STRETCH_ROWS_SHIFT) - ranges[source as usize].0) as usize
         };
         let mut ends = vec![0; all];
         picks.iter().for_each(|pick| ends[block(*pick)] += 1);
@@ -613,7 +614,7 @@ mod tests {
             for run in [7, 8, 9, 64] {
                 let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / run, at % run)).collect();
                 let runs = rows.div_ceil(run) as usize;
-                let are_worthwhile = runs * WORTHWHILE_RUN <= rows as usize;
+                let are_worthwhile = runs * MIN_RUN_ROWS <= rows as usize;
                 let found = Selection::runs(picks);
                 assert_eq!(found.is_ok(), are_worthwhile, "{rows} rows in runs of {run}");
                 if let Ok(Selection::Runs { runs: found, .. }) = found {
@@ -623,7 +624,7 @@ mod tests {
             for stretch in [63, 64, 65, 128] {
                 let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / stretch, at * 7 % rows)).collect();
                 let stretches = rows.div_ceil(stretch) as usize;
-                let are_worthwhile = stretches * WORTHWHILE_STRETCH <= rows as usize;
+                let are_worthwhile = stretches * MIN_STRETCH_ROWS <= rows as usize;
                 assert_eq!(Selection::stretches(picks).is_ok(), are_worthwhile, "{rows} rows by {stretch}");
             }
         }

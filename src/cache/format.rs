@@ -113,8 +113,7 @@ impl Encoded {
 /// everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without bytes that no view uses: a view may point into a page of which only a few values are
-/// left.
+/// Removes bytes that no view uses, because a view may point into a page of which only a few values are left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

@@ -62,7 +62,7 @@ impl CacheForm {
         let mut all = Cost::default();
         let step = (rows.num_rows() / samples).max(1);
         for (column, form) in &self.columns {
-            let cells = Cells::of(rows.column(*column).as_ref()).ok()?;
+            let cells = Cells::new(rows.column(*column).as_ref()).ok()?;
             let sampled = (0..rows.num_rows()).step_by(step);
             let costs: Vec<Cost> = sampled.filter_map(|row| form.cost(cells.get(row).ok()??).ok()).collect();
             let count = (!costs.is_empty()).then_some(costs.len() as f64)?;
@@ -88,7 +88,7 @@ impl CacheForm {
         let mut columns = rows.columns().to_vec();
         for (column, form) in &self.columns {
             let stored = rows.column(*column);
-            let cells = Cells::of(stored.as_ref())?;
+            let cells = Cells::new(stored.as_ref())?;
             let each = || (0..rows.num_rows()).map(|row| cells.get(row));
             let bytes =
                 each().flatten().flatten().find_map(|cell| form.cost(cell).ok()).unwrap_or_default().bytes;

@@ -20,9 +20,9 @@ const HOLDS: &str = "forebay.text";
 /// The text that replaces a null in a JSON column with a mask.
 const JSON_NULL: &str = "null";
 /// The deepest nesting of JSON that is accepted. Python's parser gives up at some greater depth.
-const MOST_NESTED: usize = 500;
+const MAX_NESTING: usize = 500;
 /// The most digits of an integer that are accepted, as in Python.
-const MOST_DIGITS: usize = 4300;
+const MAX_DIGITS: usize = 4300;
 
 /// The format of the text in a column. Each cell is checked for it.
 ///
@@ -120,11 +120,11 @@ fn json_fault(text: &str) -> Option<String> {
             b']' | b'}' => depth -= 1,
             _ => {}
         }
-        if depth > MOST_NESTED {
-            return Some(format!("JSON that is nested more than {MOST_NESTED} deep"));
+        if depth > MAX_NESTING {
+            return Some(format!("JSON that is nested more than {MAX_NESTING} deep"));
         }
-        if digits > MOST_DIGITS {
-            return Some(format!("JSON with a number of more than {MOST_DIGITS} digits"));
+        if digits > MAX_DIGITS {
+            return Some(format!("JSON with a number of more than {MAX_DIGITS} digits"));
         }
     }
     None

@@ -34,7 +34,7 @@ impl Decoding {
     ///
     /// Fails with `Unsupported` for values that are not decoded, and for cells that the declared codec does
     /// not write.
-    pub(crate) fn of(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
+    pub(crate) fn for_field(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
             return scalar(declared, stored, given);
@@ -217,13 +217,13 @@ mod tests {
         stored: DataType,
     ) -> Option<Decoding> {
         let stored = Field::new("x", stored, true);
-        Decoding::of(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap()
+        Decoding::for_field(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap()
     }
 
     fn refused(dtype: Dtype, shape: &[Option<u64>], codec: Option<Codec>, stored: DataType) -> String {
         let stored = Field::new("x", stored, true);
         let refused =
-            Decoding::of(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap_err();
+            Decoding::for_field(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         refused.to_string()
     }
@@ -252,7 +252,10 @@ mod tests {
         assert_eq!(decoding(Dtype::Bytes, &[], None, DataType::BinaryView), None);
         let given = ColumnSpec { cast: Some(DataType::Float32.into()), ..ColumnSpec::default() };
         let stored = Field::new("x", DataType::Int16, true);
-        assert_eq!(Decoding::of(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(), None);
+        assert_eq!(
+            Decoding::for_field(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(),
+            None
+        );
     }
 
     fn item(data_type: DataType) -> std::sync::Arc<Field> {

@@ -10,7 +10,7 @@ pub(crate) struct ViewTag(u64);
 
 impl ViewTag {
     /// The tag of the view with this name.
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn for_view(name: &str) -> Self {
         ViewTag(column_tag(name))
     }
 

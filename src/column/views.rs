@@ -121,7 +121,7 @@ impl NamedView {
 
     /// The tag that separates the draws of the view from those of other views.
     pub(crate) fn tag(&self) -> ViewTag {
-        ViewTag::of(&self.name)
+        ViewTag::for_view(&self.name)
     }
 
     /// The field of the view's column.

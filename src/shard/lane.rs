@@ -59,14 +59,14 @@ pub struct Pick {
 const OPENING_SHARE: usize = 8;
 
 /// The most parts for which the first row waits: a batch from this number of parts is well mixed.
-const LARGEST_OPENING: usize = 32;
+const MAX_OPENING_PARTS: usize = 32;
 
 /// The fewest ticks that a part stays, even at the beginning, in a pool with at least this number of parts.
 const SHORTEST_STAY: usize = 8;
 
 /// The least average number of rows in a part's share of a tick with which the order of the share is known
 /// when the part enters. Shorter shares are in few cache lines anyway.
-const LONG_SHARE: u64 = 8;
+const MIN_SORTED_SHARE_ROWS: u64 = 8;
 
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ impl Lane {
     /// Whether the parts of a tick give enough rows each to make it worthwhile to know their order in
     /// advance.
     fn has_long_shares(&self) -> bool {
-        self.rows() >= LONG_SHARE * self.parts.len() as u64 * self.pool() as u64
+        self.rows() >= MIN_SORTED_SHARE_ROWS * self.parts.len() as u64 * self.pool() as u64
     }
 
     /// Whether all lanes share the parts of this lane.
@@ -339,7 +339,7 @@ impl Opening {
 
 /// The number of ticks in the opening of a pool that deals while it fills with up to `most` parts.
 fn merged(most: usize) -> usize {
-    most.div_ceil(OPENING_SHARE).min(LARGEST_OPENING)
+    most.div_ceil(OPENING_SHARE).min(MAX_OPENING_PARTS)
 }
 
 /// The number of ticks that the first part stays in such a pool, unless the pool is smaller: twice the number

@@ -16,7 +16,7 @@ const WITHOUT_RUNS: u32 = 12_346;
 const WITH_OFFSETS: usize = 4;
 
 /// The most numbers of a container that lists them; one with more numbers is a bitmap.
-const LONGEST_ARRAY: u32 = 4_096;
+const MAX_ARRAY_NUMBERS: u32 = 4_096;
 
 /// The number of bytes of a container that is a bitmap.
 const BITMAP_BYTES: usize = 8_192;
@@ -119,7 +119,7 @@ fn bitmap(input: &mut UnreadBytes<'_>, upper: u64, found: &mut FoundRanges) -> O
                 }
                 found.push(base + start..base + start + more + 1)?;
             }
-        } else if count <= LONGEST_ARRAY {
+        } else if count <= MAX_ARRAY_NUMBERS {
             for number in input.take(count as usize * 2)?.chunks_exact(2) {
                 let number = base + u64::from(u16::from_le_bytes(number.try_into().ok()?));
                 found.push(number..number + 1)?;

@@ -175,7 +175,7 @@ impl Args {
         }
         let quality = self.quality.clone();
         let gallery = match &self.from {
-            Some(folder) => Gallery::of(folder, self.seed)?,
+            Some(folder) => Gallery::open(folder, self.seed)?,
             None => Gallery::default(),
         };
         let (kind, classes, seed) = (self.kind(), self.classes, self.seed);

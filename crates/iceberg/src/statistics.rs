@@ -90,7 +90,7 @@ impl Collected {
     }
 }
 
-/// The statistics of a column.
+/// The statistics of a column while they are collected.
 struct Building {
     data_type: DataType,
     bounds: FileBounds,

@@ -31,7 +31,7 @@ pub(super) trait ChannelLevel: Copy {
     fn value(self) -> f32;
 
     /// The level for a whole number in its range.
-    fn of(value: f32) -> Self;
+    fn from_value(value: f32) -> Self;
 }
 
 impl ChannelLevel for u8 {
@@ -39,7 +39,7 @@ impl ChannelLevel for u8 {
         f32::from(self)
     }
 
-    fn of(value: f32) -> Self {
+    fn from_value(value: f32) -> Self {
         value as u8
     }
 }
@@ -50,7 +50,7 @@ impl ChannelLevel for [u8; 2] {
         f32::from(u16::from_ne_bytes(self))
     }
 
-    fn of(value: f32) -> Self {
+    fn from_value(value: f32) -> Self {
         (value as u16).to_ne_bytes()
     }
 }

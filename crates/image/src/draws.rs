@@ -54,7 +54,7 @@ impl Draws {
 
     /// The draws of another operation on the same row. They are unrelated to those of [`new`](Self::new) and
     /// of other operations, so that adding an operation does not change the draws of the others.
-    pub(super) fn of(key: RowKey, operation: Operation) -> Self {
+    pub(super) fn for_operation(key: RowKey, operation: Operation) -> Self {
         let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
         Draws(mixed.next())
     }
@@ -98,10 +98,10 @@ mod tests {
     #[test]
     fn operations_draw_apart() {
         let key = RowKey(1234567);
-        let own = Draws::of(key, Operation::VerticalFlip).next();
+        let own = Draws::for_operation(key, Operation::VerticalFlip).next();
         assert_ne!(own, Draws::new(key).next());
-        assert_ne!(own, Draws::of(RowKey(1234568), Operation::VerticalFlip).next());
-        assert_eq!(own, Draws::of(key, Operation::VerticalFlip).next());
+        assert_ne!(own, Draws::for_operation(RowKey(1234568), Operation::VerticalFlip).next());
+        assert_eq!(own, Draws::for_operation(key, Operation::VerticalFlip).next());
     }
 
     #[test]

@@ -27,10 +27,10 @@ impl Frame {
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
-        let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
+        let down = Draws::for_operation(key, Operation::VerticalFlip).unit() < image.vertical_flip;
         let target = target(image, width, height);
         let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
-        let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
+        let (sampling, turn) = (Sampling::draw(image, width, height, &mut draws), Turn::draw(image, key));
         Frame { sampling, target, corner: corner(image, target), mirror, turn, effects }
     }
 

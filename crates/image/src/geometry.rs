@@ -64,7 +64,7 @@ pub(super) struct Mirror {
 
 impl Sampling {
     /// The part of a `width` x `height` image that is sampled.
-    pub(super) fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
+    pub(super) fn draw(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         let cropped = |view| Sampling::cropped(view, image.resampling);
         match image.framing {
             Framing::Resize | Framing::Fit => cropped(Rect::whole(width, height)),

@@ -45,7 +45,7 @@ impl Resampler {
         target: &mut [u8],
     ) -> Result<()> {
         let view = reduced(sampling.view, decoded.reduction);
-        let part = Part::of(sampling, decoded.reduction, view);
+        let part = Part::covering(sampling, decoded.reduction, view);
         #[cfg(target_arch = "x86_64")]
         if sampling.resampling == Resampling::Bilinear
             && (self.avx512.resize(decoded, (view, part), (size, mirror), target)

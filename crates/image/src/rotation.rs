@@ -28,7 +28,7 @@ impl Turn {
     /// The rotation that is drawn for the image of a row.
     pub(super) fn draw(image: &Image, key: RowKey) -> Option<Turn> {
         let Rotation { degrees, interpolation, fill } = image.rotation?;
-        let degrees = Draws::of(key, Operation::Rotation).uniform(degrees);
+        let degrees = Draws::for_operation(key, Operation::Rotation).uniform(degrees);
         Some(Turn { degrees, interpolation, fill })
     }
 
@@ -90,7 +90,7 @@ impl Turn {
         let (from, _) = from.as_chunks::<CHANNELS>();
         let (to, _) = to.as_chunks_mut::<CHANNELS>();
         self.each(size, |at, x, y| {
-            let Corner { column, row, right, down } = Corner::of(x, y);
+            let Corner { column, row, right, down } = Corner::around(x, y);
             let (mut sums, mut inside) = ([0f32; CHANNELS], 0f32);
             for (column, across) in [(column, 1.0 - right), (column + 1, right)] {
                 for (row, along) in [(row, 1.0 - down), (row + 1, down)] {
@@ -103,7 +103,7 @@ impl Turn {
             }
             for ((to, sum), fill) in to[at].iter_mut().zip(sums).zip(fill) {
                 let fill = fill.value();
-                *to = L::of(((sum - fill) * inside + fill).round_ties_even());
+                *to = L::from_value(((sum - fill) * inside + fill).round_ties_even());
             }
         });
     }
@@ -125,7 +125,7 @@ impl Turn {
 }
 
 impl Corner {
-    fn of(x: f64, y: f64) -> Corner {
+    fn around(x: f64, y: f64) -> Corner {
         let (column, row) = (x.floor(), y.floor());
         Corner { column: column as i64, row: row as i64, right: (x - column) as f32, down: (y - row) as f32 }
     }

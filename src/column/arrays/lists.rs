@@ -15,7 +15,7 @@ use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
 
 /// The most lists that an array without values may become.
-const MOST_EMPTY: usize = 1 << 20;
+const MAX_EMPTY_LISTS: usize = 1 << 20;
 
 /// The lists that are made from the arrays of some rows.
 pub(super) struct ArrayLists<'a> {
@@ -58,7 +58,7 @@ impl<'a> ArrayLists<'a> {
         if values.is_empty() {
             let lists =
                 shape.iter().filter(|side| **side > 0).try_fold(1usize, |all, side| all.checked_mul(*side));
-            if lists.is_none_or(|lists| lists > MOST_EMPTY) {
+            if lists.is_none_or(|lists| lists > MAX_EMPTY_LISTS) {
                 let cause = format!("an array of shape {shape:?}, which has no values and too many sides");
                 return Err(Error::new(ErrorKind::BadRow, cause));
             }

@@ -83,7 +83,7 @@ impl Coder {
             let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
-        Ok(Coder::Vocabulary { places: Places::of(vocabulary)?, unknown: vocabulary.unknown() })
+        Ok(Coder::Vocabulary { places: Places::index(vocabulary)?, unknown: vocabulary.unknown() })
     }
 
     /// The code of unknown values, if they have one.
@@ -274,7 +274,7 @@ impl EncodeCodec {
                 vec![],
             ));
         }
-        let items = (Items::of(lists.values().as_ref())?, is_held);
+        let items = (Items::new(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut lengths = Vec::with_capacity(lists.len());
         let mut bad = Vec::new();
@@ -307,7 +307,7 @@ impl EncodeCodec {
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
             return Ok((Arc::new(of(codes).or_fail()?), vec![]));
         }
-        let items = (Items::of(lists.values().as_ref())?, is_held);
+        let items = (Items::new(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut bad = Vec::new();
         for row in 0..lists.len() {
@@ -385,7 +385,7 @@ impl Gather for EncodeCodec {
                 return self.fixed_lists(&gather(sources, selection, None)?, length, false);
             }
         }
-        let sources = sources.iter().map(|source| Ok((Items::of(*source)?, false)));
+        let sources = sources.iter().map(|source| Ok((Items::new(*source)?, false)));
         Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection))
     }
 
@@ -444,7 +444,7 @@ impl Held for EncodeCodec {
         let is_held = |source: &dyn Array| source.data_type() == wanted;
         let has_stored = |source: &&dyn Array| !is_held(*source) && source.null_count() < source.len();
         if self.are_texts && sources.iter().any(has_stored) {
-            let sources = sources.iter().map(|source| Ok((Items::of(*source)?, is_held(*source))));
+            let sources = sources.iter().map(|source| Ok((Items::new(*source)?, is_held(*source))));
             return Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection));
         }
         let nulls = |source: &&dyn Array| match is_held(*source) {

@@ -88,7 +88,7 @@ impl CategoryCounts {
         array: &dyn Array,
         ranges: impl Iterator<Item = std::ops::Range<usize>>,
     ) -> Result<()> {
-        let items = Items::of(array).map_err(|_| {
+        let items = Items::new(array).map_err(|_| {
             let cause = format!("holds {}, which has no categories", TypeName(array.data_type()));
             Error::invalid(cause).hint("texts, binary values and integers have, and lists of these")
         })?;

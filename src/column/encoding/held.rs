@@ -88,7 +88,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     code: impl Fn(Item<'_>) -> i64,
 ) -> Result<ArrayRef> {
     let native = |item: Item<'_>| T::Native::usize_as(code(item) as usize);
-    let items = Items::of(column.as_ref())?;
+    let items = Items::new(column.as_ref())?;
     let views = match column.data_type() {
         DataType::Utf8View => Some(column.as_string_view().views()),
         DataType::BinaryView => Some(column.as_binary_view().views()),

@@ -76,7 +76,7 @@ impl<'a> Items<'a> {
             || data_type.is_integer()
     }
 
-    pub(super) fn of(array: &'a dyn Array) -> Result<Self> {
+    pub(super) fn new(array: &'a dyn Array) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Utf8View => Items::Texts(array.as_string_view()),
             DataType::BinaryView => Items::Binary(array.as_binary_view()),

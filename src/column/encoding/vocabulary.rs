@@ -151,7 +151,7 @@ pub(super) struct Places {
 impl Places {
     /// # Errors
     /// A value is listed twice.
-    pub(super) fn of(vocabulary: &Vocabulary) -> Result<Self> {
+    pub(super) fn index(vocabulary: &Vocabulary) -> Result<Self> {
         let values = vocabulary.values.clone();
         let mut table = HashTable::with_capacity(values.len());
         let hash_at = |place: &u32| hash(values.at(*place));

@@ -233,7 +233,7 @@ pub(super) fn check_stored(stored: &Field) -> Result<()> {
 
 /// The stored boxes of all rows.
 pub(super) fn stored(gathered: &ArrayRef) -> Result<Tuples<'_>> {
-    Tuples::of(gathered.as_ref(), NUMBERS)
+    Tuples::new(gathered.as_ref(), NUMBERS)
 }
 
 impl FollowImage for BoxesCodec {

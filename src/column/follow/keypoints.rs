@@ -105,7 +105,7 @@ impl FollowImage for KeypointsCodec {
     }
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
-        let stored = Tuples::of(gathered.as_ref(), self.width)?;
+        let stored = Tuples::new(gathered.as_ref(), self.width)?;
         let mut made = TupleRows::new(self.width);
         let bad = self.followed.each_row(rows, |row, drawn| {
             let drawn = drawn.filter(|_| !self.is_masked || !stored.is_null(row));

@@ -60,7 +60,7 @@ pub(super) struct Tuples<'a> {
 
 /// The largest coordinate that is accepted. It is far beyond any image, and a crop in pixels still fits into
 /// a float32.
-const LARGEST: f64 = 1e30;
+const MAX_COORDINATE: f64 = 1e30;
 
 /// The lists with the numbers of each item.
 enum TupleItems<'a> {
@@ -70,7 +70,7 @@ enum TupleItems<'a> {
 
 impl<'a> Tuples<'a> {
     /// Reads a gathered column as items of `width` numbers each.
-    pub(super) fn of(gathered: &'a dyn Array, width: usize) -> Result<Self> {
+    pub(super) fn new(gathered: &'a dyn Array, width: usize) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} is not a list of lists", gathered.data_type()));
         let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
@@ -128,7 +128,7 @@ impl<'a> Tuples<'a> {
         let range = start(first)..start(end);
         for at in range.clone() {
             let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
-            let is_read = (-LARGEST..=LARGEST).contains(&self.numbers[at]);
+            let is_read = (-MAX_COORDINATE..=MAX_COORDINATE).contains(&self.numbers[at]);
             if missing || !is_read {
                 let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
                 let item = (at - range.start) / self.width;
@@ -141,15 +141,15 @@ impl<'a> Tuples<'a> {
 
 /// The numbers of an array, of any type that can be read. The numbers under nulls are arbitrary.
 fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
-    fn of<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
+    fn floats<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
     }
     match values.data_type() {
-        DataType::Int32 => Ok(of::<Int32Type>(values, f64::from)),
+        DataType::Int32 => Ok(floats::<Int32Type>(values, f64::from)),
         // A float64 is exact up to 53 bits, and the coordinates of pixels have far fewer.
-        DataType::Int64 => Ok(of::<Int64Type>(values, |value| value as f64)),
-        DataType::Float32 => Ok(of::<Float32Type>(values, f64::from)),
-        DataType::Float64 => Ok(of::<Float64Type>(values, |value| value)),
+        DataType::Int64 => Ok(floats::<Int64Type>(values, |value| value as f64)),
+        DataType::Float32 => Ok(floats::<Float32Type>(values, f64::from)),
+        DataType::Float64 => Ok(floats::<Float64Type>(values, |value| value)),
         other => Err(Error::new(ErrorKind::Internal, format!("coordinates of type {other}"))),
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Declared {
 
 impl Declared {
     /// Reads the shapes in the metadata of a schema.
-    pub(crate) fn of(schema: &Schema) -> Self {
+    pub(crate) fn read(schema: &Schema) -> Self {
         let parsed =
             schema.metadata().get(HUGGINGFACE).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let Some(Value::Object(features)) = parsed.as_ref().and_then(|all| all.get("info")?.get("features"))
@@ -289,7 +289,7 @@ mod tests {
 
     fn hugging_face(features: &str) -> Declared {
         let metadata = HashMap::from([(HUGGINGFACE.to_owned(), features.to_owned())]);
-        Declared::of(&Schema::empty().with_metadata(metadata))
+        Declared::read(&Schema::empty().with_metadata(metadata))
     }
 
     fn ints() -> ArrayRef {

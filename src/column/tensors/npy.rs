@@ -14,7 +14,7 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 const MAX_TEXT: usize = 64 << 10;
 
 /// The most bytes of an array's values, if its shape is not known in advance.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Reads the array in a `.npy` file into a slot, in row-major order and native byte order.
 pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
@@ -38,9 +38,9 @@ pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Re
 
 /// Reads the values of an array of any shape, in row-major order and native byte order.
 pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Result<Vec<u8>> {
-    let wanted = header.bytes().filter(|bytes| *bytes <= MOST_BYTES);
+    let wanted = header.bytes().filter(|bytes| *bytes <= MAX_BYTES);
     let wanted = wanted.ok_or_else(|| {
-        bad(format!("a numpy file of {}, which is more than {MOST_BYTES} bytes", header.described()))
+        bad(format!("a numpy file of {}, which is more than {MAX_BYTES} bytes", header.described()))
     })?;
     let mut values = Vec::new();
     // Only as many bytes as exist are allocated, whatever the header says.

@@ -73,7 +73,7 @@ impl LoaderBuilder {
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
         let catalog = &self.dataset.catalog.schema;
-        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
+        let declared = Declared::read(catalog).delivered_as(projection.stored_names(catalog));
         let masked = self.null_masked(read, &declared)?;
         let mut columns = self.asked_for(read, &masked)?;
         let filled = self.filled(read, &declared, &masked, &columns)?;

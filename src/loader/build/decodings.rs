@@ -42,7 +42,7 @@ impl LoaderBuilder {
             let Some(declared) = schema.field(stored) else { continue };
             let field = catalog.schema.field_with_name(stored).ok();
             let given = self.spec.by_column.get(name).cloned().unwrap_or_default();
-            let decoding = field.map(|field| Decoding::of(declared, field, &given)).transpose();
+            let decoding = field.map(|field| Decoding::for_field(declared, field, &given)).transpose();
             let decoding = decoding.map_err(|error| error.at(of_column(name)))?.flatten();
             decodings.extend(decoding.map(|decoding| (name.to_owned(), decoding)));
         }

@@ -23,7 +23,7 @@ use crate::store::{Credentials, Store};
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// The pause after a failed accept: if too many files are open, a microsecond later there are still too many.
-const BREATH: Duration = Duration::from_millis(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// The default number of serving threads; two saturate loopback.
 const THREADS: usize = 2;
 
@@ -298,7 +298,7 @@ async fn accept(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shar
                 tokio::spawn(connection::serve(stream, connections, shared.clone()));
             }
             // A client left before it was accepted, or too many files are open: only that client is affected.
-            Some(Err(_)) => tokio::time::sleep(BREATH).await,
+            Some(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
             None => {
                 let next = bind(address)?;
                 drop(listener);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     /// In the best of several tries, the scheduler of a busy machine delays a step by no more than this.
-    const LATE: Duration = Duration::from_millis(30);
+    const MAX_DELAY: Duration = Duration::from_millis(30);
     const TRIES: usize = 10;
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
                 })
                 .collect();
             assert!(took.iter().all(|took| *took >= step), "{micros} µs took {took:?}");
-            assert!(took.iter().any(|took| *took < step + LATE), "{micros} µs took {took:?}");
+            assert!(took.iter().any(|took| *took < step + MAX_DELAY), "{micros} µs took {took:?}");
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let returns_at_once = |_| {
             let called = Instant::now();
             Accelerator::train(called - Duration::from_millis(60), Duration::from_millis(20));
-            called.elapsed() < LATE
+            called.elapsed() < MAX_DELAY
         };
         assert!((0..TRIES).any(returns_at_once));
     }
@@ -145,6 +145,6 @@ mod tests {
     #[test]
     fn the_floor_is_small() {
         assert_eq!(Accelerator::new(Duration::ZERO).floor(), Duration::ZERO);
-        assert!(Accelerator::new(Duration::from_micros(500)).floor() < LATE);
+        assert!(Accelerator::new(Duration::from_micros(500)).floor() < MAX_DELAY);
     }
 }

@@ -57,7 +57,7 @@ impl Before {
         };
         let json = if page::is_page(&text) { page::json_of(&text).unwrap_or_default() } else { &text };
         let report: Value = serde_json::from_str(json).map_err(|error| refused(error.to_string()))?;
-        let drawn = Drawn::of(&report).map_err(|error| refused(error.to_string()))?;
+        let drawn = Drawn::read(&report).map_err(|error| refused(error.to_string()))?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         Ok(Before { name, report, drawn })
     }

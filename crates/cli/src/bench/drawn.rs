@@ -38,7 +38,7 @@ pub(super) struct EpochRate {
 
 impl Drawn {
     /// Reads the parts of a report that are drawn.
-    pub(super) fn of(report: &Value) -> serde_json::Result<Self> {
+    pub(super) fn read(report: &Value) -> serde_json::Result<Self> {
         Drawn::deserialize(report)
     }
 

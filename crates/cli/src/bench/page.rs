@@ -16,7 +16,7 @@ use crate::page::{self, Against, HtmlPage};
 pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<String> {
     let value = value(report)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
-    let drawn = Drawn::of(&value).map_err(failed)?;
+    let drawn = Drawn::read(&value).map_err(failed)?;
     let earlier = before.map(|before| &before.drawn);
     let plots = [
         plots::over_time(&drawn, earlier),

@@ -149,9 +149,9 @@ impl Measured {
 
     /// The fewest threads that prepare `rows` rows per second, if there were enough processors for them.
     pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
-        const MOST: u32 = 1024;
+        const MAX_THREADS: u32 = 1024;
         let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
-        (1..=MOST).find(enough)
+        (1..=MAX_THREADS).find(enough)
     }
 
     /// The rate of `threads` threads from a warm row cache, in rows per second.

@@ -24,7 +24,7 @@ struct Field {
 }
 
 impl SchemaReport {
-    pub(super) fn of(schema: &Unischema) -> Self {
+    pub(super) fn describe(schema: &Unischema) -> Self {
         let fields = schema.fields.iter().map(|field| Field {
             name: field.name.clone(),
             dtype: field.dtype.to_string(),
@@ -89,7 +89,7 @@ mod tests {
             ],
         };
         assert_eq!(
-            SchemaReport::of(&schema).to_string(),
+            SchemaReport::describe(&schema).to_string(),
             "Schema of Petastorm \"Photos\", by which a loader decodes the columns\n\
              boxes    float32[None, 4]  NdarrayCodec(), nullable\n\
              x\\u{1b}  float32           as stored\n"

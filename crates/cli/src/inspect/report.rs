@@ -55,7 +55,7 @@ pub(super) struct TableReport {
 }
 
 impl TableReport {
-    pub(super) fn of(table: &TableVersion) -> Self {
+    pub(super) fn describe(table: &TableVersion) -> Self {
         TableReport {
             format: table.format,
             location: source::shown(&table.location),
@@ -106,7 +106,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    pub(super) fn of(values: impl Iterator<Item = u64>) -> Self {
+    pub(super) fn measure(values: impl Iterator<Item = u64>) -> Self {
         let empty = Spread { count: 0, min: u64::MAX, mean: 0, max: 0, total: 0 };
         let mut spread = values.fold(empty, |so_far, value| Spread {
             count: so_far.count + 1,
@@ -122,7 +122,7 @@ impl Spread {
 }
 
 impl Refused {
-    pub(super) fn of(refusal: &Error) -> Self {
+    pub(super) fn describe(refusal: &Error) -> Self {
         let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
         Refused { column, why: refusal.cause().to_owned(), sentence: refusal.sentence(console::option) }
     }

@@ -3,7 +3,7 @@
 /// The approximate number of labels along an axis.
 const TICKS: f64 = 5.0;
 /// The most powers of ten that are labelled along an axis.
-const MOST_POWERS: usize = 6;
+const MAX_LABELLED_POWERS: usize = 6;
 
 /// One axis of a plot.
 pub(crate) struct Axis {
@@ -49,7 +49,7 @@ impl Axis {
         let from = least.log10().floor() as i32;
         let to = (most.log10().ceil() as i32).max(from + 1);
         let power = |exponent: i32| 10f64.powi(exponent);
-        let every = ((to - from + 1) as usize).div_ceil(MOST_POWERS);
+        let every = ((to - from + 1) as usize).div_ceil(MAX_LABELLED_POWERS);
         Axis {
             from: power(from),
             to: power(to),

@@ -9,7 +9,7 @@ use crate::units::{percent, seconds};
 /// The most ranks that are drawn one by one.
 const MAX_LINES: usize = 8;
 /// The fewest buckets that make a curve.
-const FEWEST_BUCKETS: usize = 2;
+const MIN_CURVE_BUCKETS: usize = 2;
 /// The most stages that have an area of their own; the others share one.
 const MAX_AREAS: usize = 5;
 /// The least share of the waits that a stage needs for an area of its own.
@@ -34,7 +34,7 @@ struct Unit {
 
 impl RunCourse {
     /// The course of a run; `None` if it is too short for a curve.
-    pub(super) fn of(summary: &Summary) -> Option<Self> {
+    pub(super) fn from_summary(summary: &Summary) -> Option<Self> {
         let (ranks, width) = summary.timelines();
         let buckets = ranks.iter().map(Vec::len).max().unwrap_or(0);
         let at = |bucket: usize| {
@@ -47,7 +47,7 @@ impl RunCourse {
             time if time < 4.0 * 3600.0 => Unit { name: "minutes", seconds: 60.0 },
             _ => Unit { name: "hours", seconds: 3600.0 },
         };
-        (buckets >= FEWEST_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
+        (buckets >= MIN_CURVE_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
     }
 
     /// The width of a bucket in words.
@@ -171,7 +171,7 @@ impl RunCourse {
         // The last bucket is not complete.
         let whole = &self.all[..self.all.len() - 1];
         let rates: Vec<f64> = whole.iter().map(|bucket| bucket.rows as f64 / self.width).collect();
-        if rates.len() < FEWEST_BUCKETS {
+        if rates.len() < MIN_CURVE_BUCKETS {
             return None;
         }
         let (least, most) =

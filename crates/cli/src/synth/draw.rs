@@ -22,7 +22,7 @@ use super::material::Tile;
 use crate::random::Random;
 
 /// Pictures smaller than this are drawn larger and averaged down, as a camera's optics would.
-const SMALLEST_DRAWN: u32 = 128;
+const MIN_DRAWN_PIXELS: u32 = 128;
 /// The radii of surfaces as a share of the picture's height: the smallest of a picture with much detail, and
 /// the largest.
 const RADII: Range<f32> = 0.012..0.5;
@@ -57,7 +57,7 @@ impl Artist {
     /// picture is stored.
     pub(super) fn paint(&self, row: u64) -> (Vec<u8>, Random) {
         let mut random = Random::new(self.seed, row);
-        let enlarged = SMALLEST_DRAWN.div_ceil(self.width.min(self.height)).max(1);
+        let enlarged = MIN_DRAWN_PIXELS.div_ceil(self.width.min(self.height)).max(1);
         let mut canvas = Canvas::new((self.width * enlarged) as usize, (self.height * enlarged) as usize);
         // The amount of detail varies more between pictures than anything else.
         let detail = random.unit();

@@ -52,12 +52,12 @@ pub(super) fn clicks(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>) -
 /// is large.
 fn labels(seed: u64, first: u64, rows: usize) -> Int32Array {
     const SECOND: u64 = 2;
-    const LARGE: f32 = 10.0;
+    const LARGE_VALUE: f32 = 10.0;
     let mut number = Random::new(seed.wrapping_add(SECOND), first);
     let mut chance = Random::new(seed ^ u64::MAX, first);
     (0..rows)
         .map(|_| {
-            let large = heavy_tailed(&mut number) > LARGE;
+            let large = heavy_tailed(&mut number) > LARGE_VALUE;
             // The first draw of a number's stream decides whether the number is null.
             number.unit();
             i32::from(chance.chance(if large { 0.45 } else { 0.12 }))

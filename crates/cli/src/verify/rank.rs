@@ -16,7 +16,7 @@ use super::feed::{self, MixSource, ROW_ID, RowName};
 use crate::location::Location;
 
 /// How long a rank waits for a batch: practically for ever, since the process that started it can end it.
-const PATIENCE: Duration = Duration::from_hours(24);
+const BATCH_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The task of a rank. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<()> {
         let mut epoch = loader.next_epoch();
         let number = epoch.number();
         loop {
-            match epoch.next_step(PATIENCE) {
+            match epoch.next_step(BATCH_TIMEOUT) {
                 Wait::Step(step) => {
                     let step = step?;
                     loader.handed_over(&step.after);

@@ -52,17 +52,17 @@ impl Effects {
     /// Draws the changes for the image of a row, which is shown in this size.
     pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
         let jitter = image.color_jitter.as_ref().and_then(|jitter| {
-            let mut draws = Draws::of(key, Operation::ColorJitter);
+            let mut draws = Draws::for_operation(key, Operation::ColorJitter);
             (draws.unit() < jitter.p).then(|| Jitter::draw(jitter, &mut draws))
         });
-        let is_grey = Draws::of(key, Operation::RandomGrayscale).unit() < image.random_grayscale;
+        let is_grey = Draws::for_operation(key, Operation::RandomGrayscale).unit() < image.random_grayscale;
         let blur = image.gaussian_blur.as_ref().and_then(|blur| {
-            let mut draws = Draws::of(key, Operation::GaussianBlur);
+            let mut draws = Draws::for_operation(key, Operation::GaussianBlur);
             let is_drawn = draws.unit() < blur.p;
             is_drawn.then(|| Blur { kernel_size: blur.kernel_size, sigma: draws.uniform(blur.sigma) })
         });
         let erased = image.random_erasing.as_ref().and_then(|erasing| {
-            let mut draws = Draws::of(key, Operation::RandomErasing);
+            let mut draws = Draws::for_operation(key, Operation::RandomErasing);
             (draws.unit() < erasing.p).then(|| Erased::draw(erasing, size, &mut draws)).flatten()
         });
         Effects { jitter, is_grey, blur, erased }

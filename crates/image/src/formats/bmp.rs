@@ -50,7 +50,7 @@ pub(super) struct Finish {
 
 impl Prepared<'_> {
     /// Prepares a file for the decoder. Malformed files are left as they are, and the decoder refuses them.
-    pub(super) fn of(encoded: &[u8]) -> Prepared<'_> {
+    pub(super) fn prepare(encoded: &[u8]) -> Prepared<'_> {
         let mut prepared = Prepared { file: Cow::Borrowed(encoded), pixels: Finish::default() };
         let numbers = (number(encoded, SIZE), number(encoded, COMPRESSION), number(encoded, HEIGHT));
         let (Some(size), Some(compression), Some(height)) = numbers else { return prepared };
@@ -145,7 +145,7 @@ mod tests {
     fn what_ends_early_is_left_as_it_is() {
         let whole: Vec<u8> = (0..80).collect();
         for end in 0..whole.len() {
-            assert_eq!(Prepared::of(&whole[..end]).file, &whole[..end]);
+            assert_eq!(Prepared::prepare(&whole[..end]).file, &whole[..end]);
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
             Ok(opened(Foreign { decoder, format, depth, beside, premultiplied, finish }, orientation))
         }
         Format::Bmp => {
-            let Prepared { file, pixels: finish } = Prepared::of(encoded);
+            let Prepared { file, pixels: finish } = Prepared::prepare(encoded);
             // A copy of the file is counted, if one was made.
             let beside = if matches!(file, Cow::Owned(_)) { encoded.len() as u64 } else { 0 };
             let decoder = decoder(file, format)?;

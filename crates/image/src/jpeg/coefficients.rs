@@ -156,7 +156,7 @@ impl Decoder {
             return stages.fill_from_whole(channels, whole, shown);
         }
         let frames = Shown::frames(shown, info.width, info.height);
-        let part = ReducedRegion::of(&info, &frames);
+        let part = ReducedRegion::covering(&info, &frames);
         let after = bytes_of_fills(shown, &frames, part.reduction, Depth::Eight);
         let _taken = take(needed(&info, &part, 0, channels) + after)?;
         self.read(image, kept, &info, &part, &mut stages.pixels)?;

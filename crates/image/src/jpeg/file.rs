@@ -76,7 +76,7 @@ impl Decoder {
         let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
         let in_part = croppable && (markers.progressive || markers.one_scan() && info.sequential);
         let mut part = match in_part {
-            true => ReducedRegion::of(&info, &frames),
+            true => ReducedRegion::covering(&info, &frames),
             false => ReducedRegion::whole(&info),
         };
         let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;

@@ -42,7 +42,7 @@ impl ReducedRegion {
     }
 
     /// The region that all these frames need, at the scale of the frame that needs the largest one.
-    pub(super) fn of(info: &Info, frames: &[Frame]) -> ReducedRegion {
+    pub(super) fn covering(info: &Info, frames: &[Frame]) -> ReducedRegion {
         let reduction = frames.iter().map(|frame| reduction(&frame.sampling, frame.target)).min();
         let (Some(mcu_width), Some(reduction)) = (info.mcu_width, reduction) else {
             return ReducedRegion::whole(info);

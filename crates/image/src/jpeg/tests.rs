@@ -109,7 +109,8 @@ fn a_crop_has_the_pixels_of_the_whole() {
     for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
         let all = Rect::whole(WIDTH, HEIGHT);
         let (wide, target) = sampling(all, reduction);
-        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(wide, target)]));
+        let (whole, expected) =
+            decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(wide, target)]));
         for _ in 0..60 {
             let least = 8 * reduction;
             let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
@@ -122,7 +123,7 @@ fn a_crop_has_the_pixels_of_the_whole() {
             };
             let (box_of, target) = sampling(view, reduction);
             let (part, pixels) =
-                decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(box_of, target)]));
+                decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(box_of, target)]));
             if part.reduction != whole.reduction {
                 continue;
             }
@@ -142,7 +143,7 @@ fn reductions_are_taken_where_enough_is_left() {
         let view = Rect::whole(WIDTH, HEIGHT);
         let (sampling, _) = sampling(view, 1);
         let size = Size { height: target, width: target };
-        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(sampling, size)]));
+        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(sampling, size)]));
         assert_eq!(part.reduction, reduction, "to {target}");
     }
 }
@@ -151,7 +152,8 @@ fn reductions_are_taken_where_enough_is_left() {
 fn only_the_needed_columns_and_rows_are_decoded() {
     let view = Rect { x: 100, y: 70, width: 20, height: 10 };
     let (sampling, target) = sampling(view, 1);
-    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &[frame(sampling, target)]));
+    let (part, _) =
+        decoded(&jpegs()[2], RGB, |info| ReducedRegion::covering(info, &[frame(sampling, target)]));
     assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
 }
 
@@ -159,7 +161,7 @@ fn only_the_needed_columns_and_rows_are_decoded() {
 fn several_frames_need_what_is_around_them_at_the_largest_scale() {
     let info =
         Info { width: WIDTH, height: HEIGHT, stored: Stored::Colour, mcu_width: Some(16), sequential: true };
-    let of = |frames: &[Frame]| ReducedRegion::of(&info, frames);
+    let of = |frames: &[Frame]| ReducedRegion::covering(&info, frames);
     let view = |x, y| Rect { x, y, width: 48, height: 48 };
     let small = |x, y| frame(sampling(view(x, y), 1).0, Size { height: 6, width: 6 });
     let (left, right) = (of(&[small(0, 0)]), of(&[small(150, 100)]));

@@ -33,7 +33,7 @@ const MAX_PRECISION: u32 = 16;
 /// A one in each of four bytes.
 const EACH: u32 = 0x0101_0101;
 /// The largest weight whose upper half fits 8 bits with a sign.
-const LARGEST_WEIGHT: i16 = 0x7F7F;
+const MAX_WEIGHT: i16 = 0x7F7F;
 
 /// How 16 bytes of a result row are made, from four weights for each: each number has one byte for each
 /// weight.
@@ -111,8 +111,8 @@ impl Avx512 {
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.fours.max(down.fours) <= MAX_FOURS).then_some(())?;
         (across.precision.max(down.precision) <= MAX_PRECISION).then_some(())?;
-        (across.largest.max(down.largest) <= LARGEST_WEIGHT).then_some(())?;
-        let source = RowSource::of(decoded, view)?;
+        (across.largest.max(down.largest) <= MAX_WEIGHT).then_some(())?;
+        let source = RowSource::visible(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
         (reach <= TWO_REGISTERS).then_some(())?;
         let pitch = source.bytes.next_multiple_of(REGISTER) + SLACK;
@@ -168,7 +168,7 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
             let some = at..bytes.len().min(at + channels - channel);
             // Offsets of more than 8 bits are refused later, by their reach.
             let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
-            for (lane, weights) in lanes.iter_mut().zip(across.of(from(pixel))) {
+            for (lane, weights) in lanes.iter_mut().zip(across.for_pixel(from(pixel))) {
                 let (upper, lower) = halves(weights);
                 for (at, channel) in some.clone().zip(0..) {
                     lane.indices[at] = spacing.wrapping_add((offset + channel).wrapping_mul(EACH));
@@ -221,7 +221,7 @@ struct Rounding {
 impl Rounding {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn of(precision: u32) -> Rounding {
+    fn for_precision(precision: u32) -> Rounding {
         let shift = _mm_cvtsi32_si128(precision as i32 - 8);
         Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
     }
@@ -252,12 +252,12 @@ fn source_row<const FOURS: usize>(
         *row = pixels.get(from..from + bytes)?;
     }
     let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
-    for (to, weights) in weights.iter_mut().zip(down.of(y)) {
+    for (to, weights) in weights.iter_mut().zip(down.for_pixel(y)) {
         let (upper, lower) = halves(weights);
         to.upper = _mm512_set1_epi32(upper.cast_signed());
         to.lower = _mm512_set1_epi32(lower.cast_signed());
     }
-    let rounding = Rounding::of(down.precision);
+    let rounding = Rounding::for_precision(down.precision);
     let blocks = to.as_chunks_mut::<REGISTER>().0.iter_mut();
     for (block, to) in blocks.enumerate().take(bytes.div_ceil(REGISTER)) {
         let at = block * REGISTER;
@@ -313,7 +313,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
     target: &mut [u8],
     row: usize,
 ) -> Option<()> {
-    let rounding = Rounding::of(precision);
+    let rounding = Rounding::for_precision(precision);
     // Each quarter has four bytes of each row, and then those of a row come together.
     let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;

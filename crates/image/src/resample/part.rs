@@ -14,7 +14,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn of(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
+    pub(super) fn covering(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
         let reduction = f64::from(reduction);
         let (left, top) =
             (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));

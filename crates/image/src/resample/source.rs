@@ -18,7 +18,7 @@ pub(super) struct RowSource<'a> {
 
 impl<'a> RowSource<'a> {
     /// The rows of a view; `None` if the view is empty or begins outside the pixels.
-    pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<RowSource<'a>> {
+    pub(super) fn visible(decoded: Decoded<'a>, view: Rect) -> Option<RowSource<'a>> {
         let Decoded { rect, pixels, channels, .. } = decoded;
         let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;
         let start = (above + view.x.checked_sub(rect.x)? as usize) * channels;

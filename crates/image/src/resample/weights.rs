@@ -101,7 +101,7 @@ impl LineWeights {
 
     /// The weights of one target pixel.
     #[inline(always)]
-    pub(super) fn of(&self, at: usize) -> &[[i16; TAPS]] {
+    pub(super) fn for_pixel(&self, at: usize) -> &[[i16; TAPS]] {
         &self.values[at * self.fours..(at + 1) * self.fours]
     }
 

@@ -8,7 +8,7 @@ use crate::units::{count, percent};
 /// tangle.
 const MAX_LINES: usize = 8;
 /// The fewest whole seconds that make a curve.
-const FEWEST_SECONDS: usize = 2;
+const MIN_CURVE_SECONDS: usize = 2;
 /// The meanings of the lines of two runs.
 const LEGEND: [(&str, &str); 2] = [("first", "this run"), ("before", "before")];
 
@@ -17,7 +17,7 @@ pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String
     match &report.accelerator {
         Some(simulated) => {
             let worst = simulated.by_second();
-            if worst.len() < FEWEST_SECONDS {
+            if worst.len() < MIN_CURVE_SECONDS {
                 return None;
             }
             let before = before.and_then(|before| Some(before.accelerator.as_ref()?.by_second()));
@@ -40,7 +40,7 @@ pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String
         }
         None => {
             let rates = report.rates();
-            if rates.len() < FEWEST_SECONDS {
+            if rates.len() < MIN_CURVE_SECONDS {
                 return None;
             }
             let before = before.map(Drawn::rates);

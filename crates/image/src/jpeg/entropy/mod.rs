@@ -58,7 +58,7 @@ impl EntropyDecoder {
         let EntropyDecoder { library, dc, ac, window, .. } = self;
         let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
         let (blocks, in_mcu) = scan.blocks();
-        let Some(tables) = Tables::of(&scan, dc, ac) else { return false };
+        let Some(tables) = Tables::defined_by(&scan, dc, ac) else { return false };
         let Some(mut mcus) = Mcus::new(&scan, &blocks[..in_mcu], &tables, window) else { return false };
         scan.read(region, |blocks| mcus.next(blocks), out) && mcus.sound()
     }
@@ -87,7 +87,7 @@ impl EntropyDecoder {
         let (header, frame) = header(request.encoded)?;
         let scan = ready(library)?.start(request)?;
         let (blocks, in_mcu) = scan.blocks();
-        let tables = Tables::of(&scan, dc, ac)?;
+        let tables = Tables::defined_by(&scan, dc, ac)?;
         let mut mcus = Mcus::new(&scan, &blocks[..in_mcu], &tables, window)?;
         let mut writer = Writer::new(&frame);
         if (writer.in_mcu(), writer.mcus()) != (in_mcu, scan.mcus()) {

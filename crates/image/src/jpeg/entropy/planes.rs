@@ -84,10 +84,10 @@ impl Planes {
 
     /// The number of bytes that the memory takes.
     pub(super) fn bytes(&self) -> u64 {
-        fn of<T>(all: &Vec<T>) -> usize {
+        fn capacity_bytes<T>(all: &Vec<T>) -> usize {
             all.capacity() * size_of::<T>()
         }
-        (of(&self.blocks) + of(&self.dc) + of(&self.nonzero)) as u64
+        (capacity_bytes(&self.blocks) + capacity_bytes(&self.dc) + capacity_bytes(&self.nonzero)) as u64
     }
 }
 

@@ -149,7 +149,7 @@ impl<'a> RegionRows<'a> {
     ) -> Option<RegionRows<'a>> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
-        let sampling = Chroma::of(&factors[..components])?;
+        let sampling = Chroma::from_factors(&factors[..components])?;
         let sides = scan.sides();
         let chroma = upsampled(sampling, &sides[..components])?;
         if region.width < MIN_WIDTH || region.height == 0 {

@@ -43,7 +43,7 @@ const RESTARTS: u8 = 8;
 pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
 
 impl Tables {
-    pub(super) fn of(
+    pub(super) fn defined_by(
         scan: &DecodableScan<'_>,
         dc: &mut Known<DcTable>,
         ac: &mut Known<AcTable>,

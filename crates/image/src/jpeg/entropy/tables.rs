@@ -19,16 +19,16 @@ const UNTIL_JUMPS: u32 = if cfg!(test) { 3 } else { 500 };
 /// The number of bits with which a difference of DC is looked up.
 const DIFFERENCE: u32 = 9;
 /// The number of bits of the longest code.
-pub(super) const LONGEST: u32 = 16;
+pub(super) const MAX_CODE_BITS: u32 = 16;
 
 /// The distance of the end-of-block code, which is beyond the end of any block.
 const END: u8 = 64;
 /// The number of zeros that the code without a value stands for.
 const ZEROS: u8 = 16;
 /// The most bits of a baseline DC value (ITU-T T.81, F.1.2.1.1).
-const LARGEST_DC: u8 = 11;
+const MAX_DC_BITS: u8 = 11;
 /// The most bits of a baseline AC value (ITU-T T.81, F.1.2.2.1).
-const LARGEST_AC: u8 = 10;
+const MAX_AC_BITS: u8 = 10;
 
 /// A Huffman table as a file defines it and as the library stores it (`JHUFF_TBL`).
 #[repr(C)]
@@ -44,7 +44,7 @@ impl Definition {
     /// Reads the first table of a DHT segment, without its number, and returns it with the rest of the bytes;
     /// `None` if it is cut off or has more codes than there are symbols.
     pub(super) fn read(content: &[u8]) -> Option<(Definition, &[u8])> {
-        let (lengths, rest) = content.split_first_chunk::<{ LONGEST as usize }>()?;
+        let (lengths, rest) = content.split_first_chunk::<{ MAX_CODE_BITS as usize }>()?;
         let (mut counts, mut symbols) = ([0; 17], [0; 256]);
         counts[1..].copy_from_slice(lengths);
         let used: usize = lengths.iter().map(|count| usize::from(*count)).sum();
@@ -157,7 +157,7 @@ impl Jump {
     }
 
     /// The codes at the beginning of `bits`, of which [`JUMP`] bits are known.
-    fn of(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
+    fn read(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
         let mut jump = Jump { length: 0, forward: 0 };
         while u32::from(jump.length) < JUMP {
             let symbol = symbols[(bits << jump.length >> (64 - PAIR)) as usize];
@@ -178,10 +178,10 @@ impl Jump {
 pub(super) struct Jumps(Box<[Jump; 1 << JUMP]>);
 
 impl Jumps {
-    fn of(symbols: &[Symbol; 1 << PAIR]) -> Jumps {
+    fn build(symbols: &[Symbol; 1 << PAIR]) -> Jumps {
         let mut jumps = Box::new([Jump::NONE; 1 << JUMP]);
         for (index, jump) in jumps.iter_mut().enumerate() {
-            *jump = Jump::of(symbols, (index as u64) << (64 - JUMP));
+            *jump = Jump::read(symbols, (index as u64) << (64 - JUMP));
         }
         Jumps(jumps)
     }
@@ -195,14 +195,14 @@ impl Jumps {
 /// The codes of a definition, by length (ITU-T T.81, annex C).
 pub(super) struct Codes {
     /// For each length, the first code, the first index of its symbols, and their number.
-    lengths: [(u32, usize, u32); LONGEST as usize + 1],
+    lengths: [(u32, usize, u32); MAX_CODE_BITS as usize + 1],
     symbols: [u8; 256],
 }
 
 impl Codes {
     /// The codes of a definition; `None` if there are more than possible, given that no code is all ones.
     pub(super) fn new(definition: &Definition) -> Option<Codes> {
-        let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); LONGEST as usize + 1]);
+        let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); MAX_CODE_BITS as usize + 1]);
         for (length, count) in definition.counts.iter().enumerate().skip(1) {
             lengths[length] = (code, index, u32::from(*count));
             code += u32::from(*count);
@@ -217,7 +217,7 @@ impl Codes {
 
     /// Finds the code of more than `shorter` bits at the beginning of `bits`: its length and its symbol.
     pub(super) fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
-        (shorter + 1..=LONGEST).find_map(|length| {
+        (shorter + 1..=MAX_CODE_BITS).find_map(|length| {
             let (first, index, count) = self.lengths[length as usize];
             let offset = ((bits >> (64 - length)) as u32).wrapping_sub(first);
             (offset < count).then(|| (length as u8, self.symbols[index + offset as usize]))
@@ -261,7 +261,7 @@ pub(super) struct DcTable {
 
 impl CodeTable for DcTable {
     fn new(definition: &Definition) -> Option<DcTable> {
-        if definition.symbols.iter().any(|size| *size > LARGEST_DC) {
+        if definition.symbols.iter().any(|size| *size > MAX_DC_BITS) {
             return None;
         }
         let codes = Codes::new(definition)?;
@@ -293,7 +293,7 @@ pub(super) struct AcTable {
 
 impl CodeTable for AcTable {
     fn new(definition: &Definition) -> Option<AcTable> {
-        if definition.symbols.iter().any(|symbol| symbol & 15 > LARGEST_AC) {
+        if definition.symbols.iter().any(|symbol| symbol & 15 > MAX_AC_BITS) {
             return None;
         }
         let codes = Codes::new(definition)?;
@@ -321,7 +321,7 @@ impl AcTable {
     #[cold]
     fn made_jumps(&self) -> Option<&Jumps> {
         self.passed.set(self.passed.get() + 1);
-        (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::of(&self.symbols)))
+        (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::build(&self.symbols)))
     }
 
     /// The symbol at the beginning of `bits`, whatever its length. Bits that are not a code end the block

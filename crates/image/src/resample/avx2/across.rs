@@ -91,7 +91,7 @@ impl Lanes {
                 if from + CHANNELS >= HALF {
                     return None;
                 }
-                let weights = across.of(pixel(byte)).as_flattened().as_chunks::<PAIR>().0;
+                let weights = across.for_pixel(pixel(byte)).as_flattened().as_chunks::<PAIR>().0;
                 for (lane, weights) in lanes.iter_mut().zip(weights) {
                     let at = half * HALF_SUMS + at;
                     lane.indices[at] = [[from as u8, ZERO], [(from + CHANNELS) as u8, ZERO]];

@@ -21,7 +21,7 @@ pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to
     let first = *down.firsts.get(y)? as usize;
     let mut steps = [DownStep { rows: [0; PAIR], weights: _mm256_setzero_si256() }; MOST_PAIRS];
     let mut used = 1;
-    let pairs = down.of(y).as_flattened().as_chunks::<PAIR>().0;
+    let pairs = down.for_pixel(y).as_flattened().as_chunks::<PAIR>().0;
     for (pair, (step, weights)) in steps.iter_mut().zip(pairs).enumerate() {
         step.rows = [0, 1].map(|tap| (first + pair * PAIR + tap).min(last) * pitch);
         let [low, high] = weights.map(|weight| i32::from(weight as u16));

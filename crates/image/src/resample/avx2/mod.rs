@@ -78,7 +78,7 @@ impl Avx2 {
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
-        let source = RowSource::of(decoded, view)?;
+        let source = RowSource::visible(decoded, view)?;
         match channels {
             1 => lanes.set::<1>(across, mirror.across)?,
             3 => lanes.set::<3>(across, mirror.across)?,

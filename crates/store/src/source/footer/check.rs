@@ -10,7 +10,6 @@ use super::fetch::ENDING;
 const FREE_ROWS: u64 = 1 << 24;
 /// The most rows that a row group may have for each of its bytes, if that is more; real row groups have a few
 /// rows per byte at best.
-
 const ROWS_A_BYTE: u64 = 1024;
 
 /// Checks that a footer of `length` bytes is plausible, because all later code relies on it.

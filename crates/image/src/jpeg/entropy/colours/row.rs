@@ -22,7 +22,7 @@ pub(in super::super) enum Chroma {
 
 impl Chroma {
     /// The sampling for these factors of each component, across and down; `None` for other factors.
-    pub(in super::super) fn of(factors: &[[u32; 2]]) -> Option<Chroma> {
+    pub(in super::super) fn from_factors(factors: &[[u32; 2]]) -> Option<Chroma> {
         match factors {
             // A single component is not interleaved, so its factors have no meaning.
             [_] => Some(Chroma::None),

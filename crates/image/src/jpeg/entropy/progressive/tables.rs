@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 
-use super::super::tables::{CodeTable, Codes, Definition, LONGEST};
+use super::super::tables::{CodeTable, Codes, Definition, MAX_CODE_BITS};
 
 /// The number of bits with which a symbol is looked up.
 const INDEX: u32 = 10;
@@ -13,7 +13,7 @@ const ENTRIES: usize = 1 << INDEX;
 /// A distance beyond the end of any band, which marks a code that ends blocks.
 pub(super) const END: u8 = 64;
 /// The most bits that a value of 8-bit samples has.
-const LARGEST: u8 = 10;
+const MAX_VALUE_BITS: u8 = 10;
 
 /// A code and what follows it.
 #[derive(Clone, Copy, Default)]
@@ -69,7 +69,7 @@ impl<S: Symbols> AcTable<S> {
     /// The entry at the beginning of `bits`, whatever its length, after the index gave `short`.
     #[cold]
     pub(super) fn long(&self, bits: u64, short: CodeEntry) -> CodeEntry {
-        const { assert!(LONGEST + 15 <= 56, "a code and its value are there after a refill") };
+        const { assert!(MAX_CODE_BITS + 15 <= 56, "a code and its value are there after a refill") };
         match short.value {
             0 => {
                 let found = self.codes.find(bits, INDEX);
@@ -95,7 +95,7 @@ impl Symbols for First {
         match (symbol >> 4, symbol & 15) {
             (15, 0) => CodeEntry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
-            (_, size) if size > LARGEST => CodeEntry::default(),
+            (_, size) if size > MAX_VALUE_BITS => CodeEntry::default(),
             (run, size) => {
                 let from = bits << length;
                 let magnitude = (from >> (64 - size)) as i16;
