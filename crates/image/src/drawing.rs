@@ -3,7 +3,7 @@
 use super::drawn::Drawn;
 use super::draws::RowKey;
 use super::frame::Frame;
-use super::spec::Image;
+use super::spec::{Image, Size};
 
 /// Determines how an image is shown: the key of its draws, and the geometry of the image that it follows, if
 /// any.
@@ -26,7 +26,7 @@ impl<'a> Drawing<'a> {
     /// The frame of an image of a width and a height, in the orientation in which it is seen.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
         let own = Frame::draw(image, width, height, self.key);
-        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.size(), (width, height))))
+        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width })))
     }
 }
 

@@ -37,11 +37,6 @@ impl Drawn {
         self.seen
     }
 
-    /// Width and height of the image before it is cropped.
-    pub(super) fn size(&self) -> (u32, u32) {
-        (self.seen.width, self.seen.height)
-    }
-
     /// The size in which the image is delivered: the size of the result, or less if images keep their shape.
     pub fn target(&self) -> Size {
         self.target

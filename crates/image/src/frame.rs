@@ -45,9 +45,8 @@ impl Frame {
         Frame { sampling: Sampling::cropped(Rect::whole(width, height), self.sampling.resampling), ..self }
     }
 
-    /// The frame for the same part of an image of the size `from` (width and height) after it was scaled to
-    /// the size `to`.
-    pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
+    /// The frame for the same part of an image of the size `from` after it was scaled to the size `to`.
+    pub(super) fn scaled(&self, from: Size, to: Size) -> Frame {
         Frame { sampling: self.sampling.scaled(from, to), ..*self }
     }
 }

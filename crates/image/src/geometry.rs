@@ -74,16 +74,17 @@ impl Sampling {
     }
 
     /// The same part of an image of the size `from` after it was scaled to the size `to`.
-    pub(super) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
-        let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
+    pub(super) fn scaled(self, from: Size, to: Size) -> Sampling {
+        let x = f64::from(to.width) / f64::from(from.width);
+        let y = f64::from(to.height) / f64::from(from.height);
         let Rect { x: left, y: top, width, height } = self.view;
         let covering = |start: u32, length: u32, scale: f64, limit: u32| {
             let first = ((f64::from(start) * scale) as u32).min(limit - 1);
             let end = (f64::from(start + length) * scale).ceil() as u32;
             (first, end.clamp(first + 1, limit) - first)
         };
-        let (left, width) = covering(left, width, x, to.0);
-        let (top, height) = covering(top, height, y, to.1);
+        let (left, width) = covering(left, width, x, to.width);
+        let (top, height) = covering(top, height, y, to.height);
         Sampling {
             left: self.left * x,
             top: self.top * y,
@@ -123,19 +124,19 @@ fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rec
             return Rect { x, y, width: w, height: h };
         }
     }
-    let (w, h) = fallback_crop(ratio, width, height);
+    let Size { height: h, width: w } = fallback_crop(ratio, width, height);
     Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
 }
 
-/// Width and height of the largest box within the ratios.
-fn fallback_crop(ratio: (f64, f64), width: u32, height: u32) -> (u32, u32) {
+/// The size of the largest box whose width divided by its height is from `narrowest` to `widest`.
+fn fallback_crop((narrowest, widest): (f64, f64), width: u32, height: u32) -> Size {
     let shape = f64::from(width) / f64::from(height);
-    if shape < ratio.0 {
-        (width, rounded(f64::from(width) / ratio.0).clamp(1, height))
-    } else if shape > ratio.1 {
-        (rounded(f64::from(height) * ratio.1).clamp(1, width), height)
+    if shape < narrowest {
+        Size { height: rounded(f64::from(width) / narrowest).clamp(1, height), width }
+    } else if shape > widest {
+        Size { height, width: rounded(f64::from(height) * widest).clamp(1, width) }
     } else {
-        (width, height)
+        Size { height, width }
     }
 }
 
@@ -144,7 +145,10 @@ pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64
     let area = f64::from(width) * f64::from(height) * image.scale_range().0;
     let (narrowest, widest) = image.ratio_range();
     let fallback = fallback_crop((narrowest, widest), width, height);
-    ((area * narrowest).sqrt().min(f64::from(fallback.0)), (area / widest).sqrt().min(f64::from(fallback.1)))
+    (
+        (area * narrowest).sqrt().min(f64::from(fallback.width)),
+        (area / widest).sqrt().min(f64::from(fallback.height)),
+    )
 }
 
 /// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is

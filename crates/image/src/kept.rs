@@ -12,7 +12,7 @@ use super::refuse::{bad_row, check_size};
 use super::resample::Decoded;
 use super::scratch::Scratch;
 use super::shown::Shown;
-use super::spec::{Framing, Image};
+use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
 
 /// The first bytes of kept pixels, which differ from those of any image file and from text.
@@ -84,7 +84,11 @@ pub(super) fn decode_into(
         }
     };
     if kept.starts_with(&RESIZED) {
-        let shown = Shown::new(image, |w, h| frame.scaled((width, height), (w, h)), slot);
+        let shown = Shown::new(
+            image,
+            |w, h| frame.scaled(Size { height, width }, Size { height: h, width: w }),
+            slot,
+        );
         return decoder.decode_into(image, body, &mut [shown], (stages, workspace));
     }
     let (frame, width, height) = match image.framing {

@@ -19,20 +19,22 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     boxes: Boxes,
-    /// The index of the boxes' column, and its stored field.
-    column: (usize, FieldRef),
+    /// The index of the boxes' column.
+    column: usize,
+    /// The stored field of the boxes' column.
+    stored: FieldRef,
     followed: Followed,
 }
 
 impl AlongCodec {
-    pub(crate) fn new(boxes: Boxes, column: (usize, FieldRef), followed: Followed) -> Self {
-        AlongCodec { boxes, column, followed }
+    pub(crate) fn new(boxes: Boxes, column: usize, stored: FieldRef, followed: Followed) -> Self {
+        AlongCodec { boxes, column, stored, followed }
     }
 }
 
 impl FollowImage for AlongCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        check_stored(&self.column.1)?;
+        check_stored(&self.stored)?;
         let field = delivered(stored);
         match field.data_type() {
             DataType::LargeList(_) => Ok(Arc::new(field.as_ref().clone().with_nullable(false))),
@@ -57,7 +59,7 @@ impl FollowImage for AlongCodec {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };
         let lists = gathered.as_list::<i64>();
-        let boxes = rows.gather(self.column.0)?;
+        let boxes = rows.gather(self.column)?;
         let boxes = stored(&boxes)?;
         // Values that belong to no row, such as those of a null list, are not kept.
         let mut kept = vec![false; lists.values().len()];

@@ -89,8 +89,7 @@ impl LoaderBuilder {
         let place = read.index_of(name).unwrap_or_default();
         let each = boxes.columns_along().iter().map(|along| {
             let stored = self.read_column(read, along, "along")?;
-            let column = (place, Arc::new(field.clone()));
-            let codec = AlongCodec::new(boxes.clone(), column, followed.clone());
+            let codec = AlongCodec::new(boxes.clone(), place, Arc::new(field.clone()), followed.clone());
             let column = Column::following(codec, stored).map_err(|error| error.at(of_column(along)))?;
             Ok((along.as_str(), column))
         });
