@@ -50,7 +50,8 @@ pub(crate) fn is_narrow(data_type: &DataType) -> bool {
     narrow_bits(data_type).is_some()
 }
 
-/// The number of bits of a row of such a column, including its validity; `None` for other columns.
+/// The number of bits that a row of a narrow column takes, including its validity; `None` for a column that
+/// is not narrow.
 pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     const VALIDITY: u64 = 1;
     let value = match data_type {

@@ -45,7 +45,7 @@ impl Samples {
         })
     }
 
-    /// The error for such a row.
+    /// The error for a row that does not fit.
     pub(crate) fn refusal(&self, why: Unfit) -> Error {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {

@@ -342,8 +342,8 @@ fn merged(most: usize) -> usize {
     most.div_ceil(OPENING_SHARE).min(MAX_OPENING_PARTS)
 }
 
-/// The number of ticks that the first part stays in such a pool, unless the pool is smaller: twice the number
-/// of the opening. By then rows are dealt at a steady rate, and before at nearly that rate.
+/// The number of ticks that the first part stays in a pool that deals while it fills, unless the pool is
+/// smaller: twice the number of the opening. By then rows are dealt at a steady rate, and before at nearly that rate.
 fn first_stay(most: usize) -> usize {
     SHORTEST_STAY.max(2 * merged(most))
 }

@@ -36,7 +36,7 @@ pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
     }
 }
 
-/// The field of a column of such lists, as float32.
+/// The delivered field of a column of lists of tuples, whose numbers are float32.
 pub(super) fn field(name: &str, width: usize) -> FieldRef {
     Arc::new(Field::new(name, DataType::LargeList(item_field(width)), false))
 }

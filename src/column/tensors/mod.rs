@@ -22,7 +22,7 @@ use lists::ListsCodec;
 pub use spec::{Tensor, TensorFormat};
 
 impl Tensor {
-    /// The codec for a column of such tensors, stored as `stored` says.
+    /// The codec for a column of these tensors, whose stored field is `stored`.
     ///
     /// # Errors
     /// Fails if the column does not hold such tensors, if the tensors can never work, or if a fill is not one

@@ -22,7 +22,7 @@ impl Store {
         values_of(self, &self.common_metadata, key).await
     }
 
-    /// Whether a listing showed such a file.
+    /// Whether a listing showed a `_common_metadata` file.
     pub fn has_common_metadata(&self) -> bool {
         !self.common_metadata.is_empty()
     }

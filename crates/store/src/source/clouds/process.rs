@@ -74,7 +74,7 @@ impl Program {
     }
 }
 
-/// The output of such a program.
+/// The output of a program that prints credentials.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {

@@ -355,7 +355,7 @@ impl Here<'_> {
         Ok(looked.into_iter().flatten().next().map(|(_, format)| format))
     }
 
-    /// The folder, if it contains such a table.
+    /// The folder, if it contains a table of this format.
     async fn look<'a>(
         &self,
         folder: &'a str,

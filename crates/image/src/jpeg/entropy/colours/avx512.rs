@@ -55,7 +55,7 @@ fn row_512(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
 #[target_feature(enable = "avx512f")]
 fn load(samples: &[u8], at: usize) -> Option<__m512i> {
     let samples = samples.get(at..)?.first_chunk::<STEP>()?;
-    // SAFETY: 64 bytes are loaded, and there are as many.
+    // SAFETY: 64 bytes are loaded, which is the length of the array.
     Some(unsafe { _mm512_loadu_si512(samples.as_ptr().cast()) })
 }
 
@@ -94,7 +94,7 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Hal
 fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     let bytes = load(samples, MARGIN + at / 2 - BEFORE)?;
     let columns = NEIGHBOURS.map(|indices| {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
         _mm512_maskz_permutexvar_epi8(EVERY_SECOND, indices, bytes)
     });
@@ -108,7 +108,7 @@ fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
     let [near, far] = [load(near, MARGIN + at / 2 - BEFORE)?, load(far, MARGIN + at / 2 - BEFORE)?];
     let parts = _mm512_set1_epi16(i16::from_le_bytes([3, 1]));
     let columns = NEIGHBOURS.map(|indices| {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
         _mm512_maddubs_epi16(_mm512_permutex2var_epi8(near, indices, far), parts)
     });
@@ -179,7 +179,7 @@ fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
 fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     let mut bytes = [_mm512_setzero_si512(); PIXEL];
     for ((order, is_blue), bytes) in MIXED.iter().zip(&mut bytes) {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let order = unsafe { _mm512_load_si512(order.0.as_ptr().cast()) };
         let two = _mm512_permutex2var_epi8(red, order, green);
         *bytes = _mm512_mask_permutexvar_epi8(two, *is_blue, order, blue);
