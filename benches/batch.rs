@@ -1,4 +1,5 @@
-//! Gathering alone, one thread: rows of row groups in memory to the columns of batches, in stored and in random order.
+//! Gathering alone, on one thread: turns row groups in memory into the columns of batches, in stored and in
+//! random order.
 
 use std::hint::black_box;
 

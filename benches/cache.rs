@@ -1,5 +1,6 @@
-//! The cache alone, one thread, on the disk of the temporary folder and mostly out of the page cache: writing entries,
-//! opening them for the first time, reading them whole, taking random rows. Images of 100 KB, and rows of 40 numbers.
+//! The row cache alone, on one thread, on the disk of the temporary folder and mostly out of the page cache.
+//! The bench writes entries, opens them for the first time, reads them whole, and takes random rows. An entry
+//! holds images of 100 KB, or rows of 40 numbers.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ mod common;
 const IMAGES: usize = 100;
 const IMAGE_BYTES: usize = 100_000;
 const ROOM: u64 = 20 << 30;
-/// Rows taken from one entry, as an exact shuffle takes them: a few of each row group for one batch.
+/// The number of rows that are taken from one entry: an exact shuffle takes a few rows of each row group for
+/// one batch.
 const TAKEN: usize = 8;
 
 fn images() -> RecordBatch {
@@ -32,7 +34,7 @@ fn key(rows: &RecordBatch, group: usize) -> Key {
     Key::new("bench.parquet", 1, "v", group, "all", &rows.schema())
 }
 
-/// Looks at every value, so that no read is left out.
+/// Looks at every value, so that the compiler leaves no read out.
 fn touch(batch: &RecordBatch) -> u64 {
     let mut sum = 0u64;
     for column in batch.columns() {
@@ -57,7 +59,7 @@ fn touch(batch: &RecordBatch) -> u64 {
     sum
 }
 
-/// Rows of an entry, drawn without a pattern.
+/// Draws rows of an entry without a pattern.
 fn draw(state: &mut u64, entry: &Entry) -> Vec<u32> {
     (0..TAKEN)
         .map(|_| {

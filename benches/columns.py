@@ -38,7 +38,7 @@ SECONDS = 1
 
 
 def rate(folder, **options):
-    """Rows a second, and microseconds of processor time a row."""
+    """Returns rows a second, and microseconds of processor time per row."""
     with fb.Loader(folder, threads=os.cpu_count(), **options) as loader:
         read(loader)
         start, busy, rows = time.perf_counter(), time.process_time(), 0
@@ -48,12 +48,12 @@ def rate(folder, **options):
 
 
 def read(loader):
-    """The rows of an epoch, of which each array was asked for."""
+    """Reads an epoch, asks for each array of each batch, and returns the number of rows."""
     return sum(batch.num_rows for batch in loader if dict(batch))
 
 
 def compare(options, name, limit, base, other):
-    """One line: the rate of ``other`` beside that of ``base``, which alternate."""
+    """Prints one line: the rate of ``other`` beside that of ``base``, which take turns."""
     found = [(rate(base[0], **base[1]), rate(other[0], **other[1])) for _ in range(options.runs)]
     ratio = statistics.median(b[0] / a[0] for a, b in found)
     cost = statistics.median(b[1] / a[1] for a, b in found)
@@ -68,7 +68,7 @@ def write(path, table, rows):
 
 
 def drawn(options):
-    """A folder of photographs, in three files."""
+    """Writes a folder of photographs, in three files."""
     photographs = options.data / "photographs"
     if not photographs.exists():
         words = ["--rows", "600", "--rows-per-file", "200", "--image", "500x375"]
@@ -114,7 +114,7 @@ def lists(options):
     for name, column in columns.items():
         path = folder / name / "0.parquet"
         if not path.exists():
-            # As pyarrow writes them by default: compressed, and bytes by a dictionary.
+            # pyarrow compresses and uses dictionaries by default.
             path.parent.mkdir(parents=True)
             pq.write_table(pa.table({"x": column}), path, row_group_size=250)
     given = {"batch_size": 100}

@@ -1,16 +1,18 @@
-//! Decoding alone, one thread: JPEG bytes in memory to one training image, against two other ways of getting it.
+//! Decoding alone, on one thread: turns JPEG bytes in memory into one training image, with this library and
+//! in two other ways.
 //!
 //! - `forebay`: this library.
-//! - `bare`: libjpeg-turbo and the resize called by hand with the same crops, without checks, limits or options: what is
-//!   left to gain.
-//! - `whole`: decode the whole image, then crop and resize: what most loaders do.
+//! - `bare`: libjpeg-turbo and the resize called by hand with the same crops, without checks, limits or
+//!   options. It shows what is left to gain.
+//! - `whole`: decodes the whole image, then crops and resizes it, as most loaders do.
 //!
-//! And, by this library alone: the same photographs as a cache keeps their `coefficients`, and as `progressive` JPEGs.
+//! This library also decodes the same photographs as `coefficients`, the form in which a cache keeps them,
+//! and as `progressive` JPEGs.
 //!
 //! The photographs are drawn, or those of 500x375 pixels in the folder that `FOREBAY_PHOTOGRAPHS` names.
 //!
-//! The contestants take turns image by image, and each is timed only for its own, so that a noisy neighbour or a change
-//! of clock meets all of them alike.
+//! The contestants take turns image by image, and each is timed only while it works, so that other load and
+//! changes of clock speed affect all of them alike.
 
 #[path = "common/photos.rs"]
 mod photos;
@@ -29,9 +31,9 @@ const TARGET: u32 = 224;
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
 
-/// The loop that nothing but the two libraries runs in.
+/// The bare loop, in which only the two libraries run.
 mod bare {
-    // The bare loop is the foreign calls themselves; the library's own are in `decode::jpeg::ffi`.
+    // The bare loop calls the foreign functions itself; the library calls them in `decode::jpeg::ffi`.
     #![allow(unsafe_code)]
 
     use super::photos::{HEIGHT, PhotoDraws, WIDTH};
@@ -39,7 +41,7 @@ mod bare {
     use fast_image_resize as fir;
     use turbojpeg_sys as tj;
 
-    /// 4:2:0.
+    /// The side of a block of 4:2:0 sampling, in pixels.
     const MCU: u32 = 16;
 
     pub(super) struct Loop {
@@ -77,7 +79,7 @@ mod bare {
                 w: region_w as i32,
                 h: region_h as i32,
             };
-            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region lies inside of it.
+            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region is inside it.
             let rc = unsafe {
                 tj::tj3DecompressHeader(self.handle, encoded.as_ptr(), encoded.len() as _)
                     + tj::tj3SetCroppingRegion(self.handle, region)
@@ -103,13 +105,14 @@ mod bare {
             }
         }
 
-        /// The same coefficients as a progressive JPEG.
+        /// Returns the same coefficients as a progressive JPEG.
         pub(super) fn progressive(encoded: &[u8]) -> Vec<u8> {
             let options = tj::TJXOPT_PROGRESSIVE as i32;
-            // SAFETY: zeros are no crop, no filter and no other operation.
+            // SAFETY: zeros mean that there is no crop, no filter and no other operation.
             let transform = tj::tjtransform { options, ..unsafe { std::mem::zeroed() } };
             let (mut made, mut length) = (std::ptr::null_mut(), 0);
-            // SAFETY: the handle is live until it is destroyed; the library allocates the result, of which it says the length.
+            // SAFETY: the handle is live until it is destroyed; the library allocates the result and sets its
+            // length.
             unsafe {
                 let handle = tj::tj3Init(tj::TJINIT_TJINIT_TRANSFORM as i32);
                 let (from, bytes) = (encoded.as_ptr(), encoded.len() as _);
@@ -121,7 +124,7 @@ mod bare {
             }
         }
 
-        /// The same as normalised planes of float32.
+        /// Decodes to normalised planes of float32.
         pub(super) fn planes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
             let mut target = std::mem::take(&mut self.target);
             self.bytes(encoded, key, in_decoder, &mut target);

@@ -1,4 +1,5 @@
-"""Petastorm's scripts on forebay.petastorm beside Petastorm itself: the same code, in turns, as rows a second.
+"""Runs Petastorm's scripts on forebay.petastorm and on Petastorm itself: the same code, in turns, in rows a
+second.
 
     python benches/drop_in.py --python PATH [--runs 3] [images] [tables] [rows] [spec]
 
@@ -25,7 +26,7 @@ EPOCHS = 2
 
 
 def write(folder):
-    """The data sets, which both read."""
+    """Writes the data sets that both packages read."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -52,7 +53,7 @@ def write(folder):
 
 
 def read(package, workload, url):
-    """The rows of an epoch, read as a script reads them."""
+    """Reads an epoch as a script does, and returns the number of rows."""
     import importlib
 
     import numpy as np
@@ -82,7 +83,7 @@ def read(package, workload, url):
 
 
 def timed(package, workload, url):
-    """Rows a second."""
+    """Returns the rows a second."""
     read(package, workload, url)
     begun = time.perf_counter()
     rows = sum(read(package, workload, url) for _ in range(EPOCHS))

@@ -1,4 +1,4 @@
-"""No spikes: how evenly an accelerator is kept busy that takes 1 / 1.3 of the loader's rate.
+"""Measures how evenly a loader keeps an accelerator busy that takes rows at 1 / 1.3 of the loader's rate.
 
     cargo build --release
     python benches/even.py [--data DIR] [--runs 5] [--python petastorm=PATH] [local] [cached] [pixels] [ranks] [threads] [peers]
@@ -10,7 +10,7 @@ ranks     two ranks of a machine, which wait for each other after each step
 threads   what the loader gives by itself against the best of a search over threads, and what each costs the processors
 peers     Petastorm and torch's DataLoader (over Hugging Face datasets) on an accelerator as slow as they are
 
-What counts is said in `forebay bench --help`; the store that is far away has a benchmark of its own, `benches/w5.py`.
+`forebay bench --help` explains what is counted; distant storage has a benchmark of its own, `benches/w5.py`.
 """
 
 import argparse
@@ -32,20 +32,21 @@ GRID = [1, 2, 3, 4]
 
 
 def bench(options, *words):
-    """What `forebay bench` reports."""
+    """Returns the report of `forebay bench`."""
     command = [options.program, "bench", options.data / "w5", "--image", "image=rrc224", "--batch-size", BATCH]
     command += ["--json", "-", *words]
     return json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
 
 
 def free(options, *words):
-    """Rows a second when nothing holds the loader back: the epochs after the first."""
+    """Returns the rows a second that the loader reaches when nothing holds it back, in the epochs after the
+    first."""
     report = bench(options, "--epochs", 3, *words)
     return report["warm_rows_per_second"]
 
 
 def even(options, name, *words):
-    """One line of the table: medians of the runs, and the worst."""
+    """Prints one line of the table: the medians of the runs, and the worst run."""
     figures = {"busy %": [], "variation": [], "worst second %": [], "p99.9 ms": [], "gap ms": [], "late %": []}
     rate = statistics.median(free(options, *words) for _ in range(3))
     step = BATCH / (rate / MARGIN) * 1e3
@@ -73,7 +74,7 @@ def warm(options, folder, tier):
 
 
 def threads(options):
-    """The default beside each fixed number of threads, interleaved."""
+    """Compares the default with each fixed number of threads, in turns."""
     runs = {number: [] for number in [None, *GRID]}
     for _ in range(options.runs):
         for number, found in runs.items():

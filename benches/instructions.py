@@ -1,11 +1,13 @@
-"""Instructions of the hot loops, counted by callgrind: the same on every run, however noisy the machine.
+"""Counts the instructions of the hot loops with callgrind: the count is the same on every run, however busy
+the machine is.
 
     cargo bench --bench instructions --no-run
     python benches/instructions.py [--save] [LOOP ...]
 
-Each loop runs a few rounds and then more: the difference is what the rounds cost, start-up apart. Printed is the change
-against `benches/instructions.json`, which `--save` writes anew. Two per cent more is worth a look and makes the
-exit status 1. Counts depend on the compiler and on the instructions that valgrind offers: compare on one machine.
+Each loop runs a few rounds and then more: the difference is what the rounds cost without the start-up. The
+script prints the change against `benches/instructions.json`, which `--save` writes anew. An increase of two
+per cent or more makes the exit status 1. Counts depend on the compiler and on the instructions that valgrind
+supports, so compare them on one machine.
 """
 
 import argparse
@@ -17,13 +19,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What one round is, in which unit it is counted, and how many of them a round has.
+# What a round of each loop does: its unit, the units per round, and the two numbers of rounds to run.
 LOOPS = {
     "jpeg-crop": ("image", 1, (4, 36)),
     "jpeg-crop-float": ("image", 1, (4, 36)),
     "png-tiny": ("image", 1, (50, 450)),
     "parquet-rows": ("row", 100_000, (1, 3)),
-    # All of 1,000 columns, and three of them.
+    # These two loops read all of 1,000 columns, and three of them.
     "parquet-wide": ("row", 1_000, (1, 5)),
     "parquet-few": ("row", 1_000, (2, 22)),
     "gather-stored": ("row", 8_192, (2, 22)),
@@ -35,7 +37,7 @@ NOTABLE = 0.02
 
 
 def program():
-    """The newest build of the bench."""
+    """Returns the newest build of the bench."""
     folder = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "deps"
     built = [path for path in folder.glob("instructions-*") if path.suffix == "" and os.access(path, os.X_OK)]
     if not built:

@@ -1,5 +1,5 @@
-//! The hot loops one by one, for counting their instructions: `instructions LOOP ROUNDS` runs one so many times, on one
-//! thread and the same input each time. `benches/instructions.py` runs it under callgrind.
+//! The hot loops one by one, for counting their instructions: `instructions LOOP ROUNDS` runs a loop ROUNDS
+//! times, on one thread and with the same input each time. `benches/instructions.py` runs it under callgrind.
 
 use std::hint::black_box;
 
@@ -22,7 +22,7 @@ const BATCH: usize = 8192;
 
 type Loop = Box<dyn FnMut(u64)>;
 
-/// A picture with edges, slopes and noise.
+/// Draws a picture with edges, slopes and noise.
 fn picture(width: u32, height: u32) -> Vec<u8> {
     let mut state = 1u32;
     let mut pixel = |x: u32, y: u32, channel: u32| {
@@ -102,7 +102,8 @@ fn plan() -> Loop {
         drop_last: false,
     };
     Box::new(move |round| {
-        // As a loader does it: a scout that sees the parts enter, their deals, and a walk over places in these.
+        // This imitates a loader: a scout sees the parts enter, deals their rows, and walks over places in
+        // the deals.
         let (groups, spec) = (groups.clone(), spec.clone());
         let deals = Deals::new(move || EpochOrder::new(groups.as_slice(), &spec, round));
         for part in deals.scout(split, 0).flat_map(|step| step.entering) {

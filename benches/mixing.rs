@@ -1,16 +1,20 @@
-//! How well rows are mixed, on a data set of ImageNet's shape that is sorted by label: the windows of forebay beside an
-//! exact shuffle, whole blocks, and the small buffers that other loaders shuffle in.
+//! Measures how well rows are mixed, on a data set of ImageNet's shape that is sorted by label. It compares
+//! the windows of forebay with an exact shuffle, with whole blocks, and with the small buffers in which other
+//! loaders shuffle.
 //!
 //!     cargo bench --bench mixing
 //!
-//! 1,281,000 rows of 1,000 classes, in row groups of 1,000. Of batches of 256 rows in the second epoch it prints
+//! The data set has 1,281,000 rows of 1,000 classes, in row groups of 1,000. For batches of 256 rows in the
+//! second epoch it prints
 //!
-//! * the distinct classes, on average and at least,
-//! * of all pairs of rows, how many are of one row group, over those of a uniform permutation,
-//! * χ² per degree of freedom of where rows are stored beside where they come, in 64 stretches of each: 1 if uniform.
+//! * the number of distinct classes, on average and at least,
+//! * the share of pairs of rows that come from one row group, divided by that of a uniform permutation,
+//! * χ² per degree of freedom of the table of stored place by delivered place, with 64 stretches of each: 1
+//!   if uniform.
 //!
-//! Nothing is read: an order is a plan. The buffer is that of tf.data, torchdata and WebDataset: filled in the order of
-//! shuffled row groups, of which a random row is taken and replaced by the next one.
+//! Nothing is read, because an order is a plan. The buffer works as in tf.data, torchdata and WebDataset: it
+//! is filled in the order of shuffled row groups, and each row that is drawn from it is replaced by the next
+//! one.
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -26,7 +30,7 @@ const GROUP: u64 = 1_000;
 const BATCH: u64 = 256;
 const STRETCHES: u64 = 64;
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -46,7 +50,7 @@ impl Random {
     }
 }
 
-/// The rows of the second epoch, in their order.
+/// Returns the rows of the second epoch, in their order.
 fn planned(shuffle: Shuffle) -> Vec<u64> {
     let groups: Vec<u32> = (0..ROWS.div_ceil(GROUP)).map(|g| GROUP.min(ROWS - g * GROUP) as u32).collect();
     let order = EpochOrder::new(groups.as_slice(), &OrderSpec::new(&shuffle, &groups, 1, 64), 1);
@@ -62,21 +66,21 @@ fn planned(shuffle: Shuffle) -> Vec<u64> {
     Walk::new(&order, split, 0).flat_map(rows).collect()
 }
 
-/// The row groups at random, their rows as they are stored.
+/// Returns the rows of shuffled row groups, each in stored order.
 fn shuffled_groups() -> Vec<u64> {
     let mut groups: Vec<u64> = (0..ROWS.div_ceil(GROUP)).collect();
     Random(1).shuffle(&mut groups);
     groups.into_iter().flat_map(|group| group * GROUP..((group + 1) * GROUP).min(ROWS)).collect()
 }
 
-/// So many rows at a time, permuted among themselves.
+/// Permutes each block of `rows` rows by itself.
 fn blocks(rows: usize) -> Vec<u64> {
     let mut all = shuffled_groups();
     all.chunks_mut(rows).for_each(|block| Random(block[0]).shuffle(block));
     all
 }
 
-/// Through a buffer of so many rows.
+/// Passes the rows through a shuffle buffer of `rows` rows.
 fn buffered(rows: usize) -> Vec<u64> {
     let (mut random, mut from) = (Random(2), shuffled_groups().into_iter());
     let mut buffer: Vec<u64> = from.by_ref().take(rows).collect();

@@ -1,10 +1,11 @@
-//! Opening a folder of many small files: by their footers and by its index, on the local disk and in a store 30 ms away.
+//! Opens a folder of many small files, by their footers and by its index, on the local disk and in a store 30
+//! ms away.
 //!
 //!     cargo bench --bench open [-- FILES]
 //!
-//! The files have two row groups of 1,000 rows and ten columns of numbers. Each line is the median of three turns; the metadata
-//! cache is off, and the local files are in the page cache. The server is in this process, so that what it takes for each answer
-//! is part of both contestants.
+//! The files have two row groups of 1,000 rows and ten columns of numbers. Each line is the median of three
+//! turns; the metadata cache is off, and the local files are in the page cache. The server runs in this
+//! process, so both contestants pay for the time that it takes to answer.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ const COLUMNS: i64 = 10;
 const LATENCY: Duration = Duration::from_millis(30);
 const TURNS: usize = 3;
 
-/// Writes a file whose values, and so its statistics, are its own.
+/// Writes a file with values, and so statistics, that no other file has.
 fn write(path: &Path, at: i64) {
     let rows = |group: i64| {
         let columns = (0..COLUMNS).map(|column| {
@@ -45,7 +46,7 @@ fn write(path: &Path, at: i64) {
     writer.close().expect("a footer");
 }
 
-/// The median time of opening in seconds, and the requests that it took.
+/// Returns the median time of opening in seconds, and the requests that it took.
 fn timed(open: impl Fn() -> Dataset) -> (f64, u64) {
     let mut turns: Vec<(f64, u64)> = (0..TURNS)
         .map(|_| {
@@ -86,7 +87,8 @@ fn measure(files: usize) {
     print("local", "footers", timed(|| local("off")));
     print("local", "index", timed(|| local("on")));
     print("30 ms away", "footers", timed(|| remote("off")));
-    // Of the store's versions, and no longer of the local ones.
+    // The index describes the versions of the files in the store from here on, and no longer those of the
+    // local files.
     remote("on").write_index().expect("an index");
     print("30 ms away", "index", timed(|| remote("on")));
     fs::remove_dir_all(bucket.path()).expect("a folder of ours");

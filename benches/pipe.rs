@@ -1,5 +1,6 @@
-//! End to end, from files in the page cache: a whole epoch through the loader, against a bare scan of the same columns
-//! by the Parquet crate with as many threads, in batches and in whole row groups. They take turns.
+//! End to end, from files in the page cache: a whole epoch through the loader, in turns with a bare scan of
+//! the same columns by the Parquet crate. The scan uses as many threads, and reads batches or whole row
+//! groups.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -13,21 +14,21 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader
 
 mod common;
 
-/// As the program has it, for both sides.
+/// Both sides use the allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const THREADS: usize = 2;
 
-/// What is read, and how.
+/// The data that is read, and how.
 struct Case {
     name: &'static str,
-    /// Makes a row group.
+    /// Makes the rows of a row group.
     rows: fn(usize) -> RecordBatch,
     groups: usize,
     batch: usize,
     window: u64,
-    /// What is counted of a row.
+    /// The number of elements that a row counts for.
     elements: usize,
 }
 
@@ -43,7 +44,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Decodes every row group, shared out among plain threads, so many rows at a time.
+/// Decodes every row group, `rows` rows at a time; plain threads share the row groups out.
 fn scan(path: &Path, rows: usize) {
     let open = || File::open(path).expect("the file that was written");
     let metadata = ArrowReaderMetadata::load(&open(), Default::default()).expect("a Parquet file");
@@ -81,7 +82,7 @@ fn contests(c: &mut Criterion, case: &Case) {
     let mut group = c.benchmark_group(case.name);
     group.throughput(Throughput::Elements((case.groups * group_rows * case.elements) as u64));
     let path = dir.path().join("table.parquet");
-    // Each measurement of one contestant is preceded by an untimed turn of the others.
+    // Each measurement of one contestant follows an untimed turn of the others.
     let mut contest = |name: &str, timed: &dyn Fn(), others: &[&dyn Fn()]| {
         group.bench_function(name, |b| {
             b.iter_custom(|turns| {

@@ -1,5 +1,5 @@
-//! The plan alone: beginning an epoch, seeking into it, and walking it, for a data set of ImageNet's size and for one of
-//! small row groups.
+//! The plan alone: begins an epoch, seeks into it, and walks it, for a data set of ImageNet's size and for
+//! one of small row groups.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ fn plan(c: &mut Criterion) {
     group.finish();
 }
 
-/// Of a row, whatever the number of row groups in the window: here 6,554 of 10 rows, and 66 of 1,000.
+/// Measures the cost per row, which should not depend on the number of row groups in the window: here 6,554
+/// of 10 rows, and 66 of 1,000.
 fn small_row_groups(c: &mut Criterion) {
     const ROWS: u64 = 400_000;
     const BATCH: u64 = 8_192;
@@ -72,8 +73,8 @@ fn small_row_groups(c: &mut Criterion) {
     group.finish();
 }
 
-/// A billion rows for 1,024 ranks: the order of an epoch, and the rows of a rank's step in its middle, which is also what it
-/// takes to resume there.
+/// Makes the order of an epoch of a billion rows for 1,024 ranks, and then the rows of a rank's step in its
+/// middle, which is also the cost of resuming there.
 fn a_billion_rows(c: &mut Criterion) {
     const GROUPS: usize = 1_000_000;
     const ROWS: u64 = 1_000_000_000;

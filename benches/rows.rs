@@ -1,4 +1,5 @@
-//! Fetching and decoding alone, one thread: a row group's column chunks read from the page cache, and turned into rows.
+//! Fetching and decoding alone, on one thread: reads a row group's column chunks from the page cache and
+//! turns them into rows.
 
 use std::hint::black_box;
 

@@ -1,20 +1,22 @@
-//! Planning at scale: what a rank of 1,024 does before its first batch, over a folder of 10^5 files with 10^6 row groups and 10^9
-//! rows, and over smaller ones.
+//! Planning at scale: what a rank of 1,024 does before its first batch, over a folder of 10^5 files with 10^6
+//! row groups and 10^9 rows, and over smaller folders.
 //!
 //!     cargo bench --bench scale [-- FILES...]
 //!
-//! The files are real ones of ten row groups of 1,000 rows, 0.5 GB in all, and are written first, with their index. Each line is a
-//! process of its own on one processor, and the largest resident memory that it had:
+//! The files are real, have ten row groups of 1,000 rows and take 0.5 GB in all; the bench writes them and
+//! their index first. Each line is measured by a process of its own on one processor, with its largest
+//! resident memory:
 //!
-//! * **open**: the folder is listed, and the footers are read from its index;
-//! * **plan**: the plan of a rank, as `LoaderBuilder::plan` has it: the order of the epoch, and all steps of the rank;
-//! * **build**: a loader of this rank;
-//! * **restore**: a position in the middle of the epoch;
-//! * **rewind**: what is asked of that position is prepared, and a row is named, for which the files are numbered;
-//! * **which**: the rows of a step of one rank, of another epoch;
-//! * **again**: those of another rank's step of the same epoch.
+//! * **open**: lists the folder and reads the footers from its index;
+//! * **plan**: makes the plan of a rank with `LoaderBuilder::plan`: the order of the epoch, and all steps of
+//!   the rank;
+//! * **build**: builds a loader of this rank;
+//! * **restore**: restores a position in the middle of the epoch;
+//! * **rewind**: prepares the questions about that position and names a row, which numbers the files;
+//! * **which**: returns the rows of a step of one rank, in another epoch;
+//! * **again**: returns the rows of another rank's step in the same epoch.
 //!
-//! `benches/plan.rs` has the arithmetic alone.
+//! `benches/plan.rs` measures the arithmetic alone.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::env;
@@ -39,7 +41,7 @@ const WINDOW: u64 = 65_536;
 /// The first argument of a process that measures.
 const MEASURE: &str = "measure";
 
-/// Writes a file of a column that takes few bytes.
+/// Writes a file with one column that takes few bytes.
 fn write(path: &Path, at: usize) {
     let properties = WriterProperties::builder().set_created_by("scale".to_owned()).build();
     let column: ArrayRef = Arc::new(Int64Array::from(vec![at as i64; ROWS]));
@@ -53,7 +55,8 @@ fn write(path: &Path, at: usize) {
     writer.close().expect("a footer");
 }
 
-/// The options of the rank; a global batch that an epoch of the smallest folder has several of.
+/// Returns the options of the rank; the global batch is small enough that an epoch of the smallest folder has
+/// several.
 fn of_rank(dataset: &Dataset) -> LoaderBuilder {
     dataset
         .loader()
@@ -102,7 +105,7 @@ fn measure(folder: &Path) {
     );
 }
 
-/// The most memory that this process had resident so far, in bytes.
+/// Returns the most memory that this process has had resident, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the state of this process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");

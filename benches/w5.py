@@ -1,4 +1,4 @@
-"""Photographs from an object store that is far away, and an accelerator that must not wait for them (workload W5).
+"""Reads photographs from a distant object store for an accelerator that must not wait for them (workload W5).
 
     cargo build --release --workspace
     python benches/w5.py [--data DIR] [--rows 3000] [--runs 5] [--python petastorm=PATH] [forebay] [hf] [litdata] [petastorm]
@@ -49,7 +49,7 @@ NEEDS = {"forebay": [], "hf": ["datasets", "s3fs", "torch", "PIL"], "litdata": [
 
 
 def crop(blob):
-    """Random resized crop and flip: uint8, 224 x 224 x 3."""
+    """Takes a random resized crop and flips it: uint8, 224 x 224 x 3."""
     import numpy as np
     from PIL import Image
 
@@ -88,7 +88,7 @@ def hf(url, photographs, batch, threads, folder):
 
 
 def over_plain_http(worker):
-    """Settings that its downloader lacks."""
+    """Adds the settings for plain HTTP that its downloader lacks."""
     from litdata.streaming import downloader
 
     downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
@@ -98,12 +98,12 @@ def litdata(url, photographs, batch, threads, folder):
     import litdata as lit
     from litdata.streaming.item_loader import ParquetLoader
 
-    # It would write its index beside the files, where this server takes nothing.
+    # LitData would write its index beside the files, where this server accepts nothing.
     os.mkdir(f"{folder}/index")
     lit.index_parquet_dataset(photographs, f"{folder}/index")
     folders = {"cache_dir": f"{folder}/cache", "index_path": f"{folder}/index"}
     rows = lit.StreamingDataset(url, **folders, item_loader=ParquetLoader(), shuffle=True, transform=cropped)
-    # Its Parquet loader cannot live in a forked process.
+    # LitData's Parquet loader does not survive a fork.
     loader = lit.StreamingDataLoader(
         rows, batch_size=batch, num_workers=threads, persistent_workers=True, multiprocessing_context="spawn",
         worker_init_fn=over_plain_http,
@@ -136,7 +136,8 @@ def petastorm(url, photographs, batch, threads, folder):
 
 
 def train(epoch, epochs, step):
-    """Takes batches of some epochs, `step` seconds each; what `forebay bench` says, by the same arithmetic."""
+    """Takes the batches of some epochs, `step` seconds each; returns what `forebay bench` reports, computed
+    in the same way."""
     laps = []  # (asked, in hand, over, first of its epoch, rows)
     for number in range(epochs):
         asked, first = time.perf_counter(), True
@@ -163,7 +164,7 @@ def train(epoch, epochs, step):
 
 
 def forebay(url, batch, threads, epochs, step, folder, program):
-    """The same of `forebay bench`."""
+    """Returns what `forebay bench` reports."""
     command = [program, "bench", url, "--image", "image=rrc224", "--batch-size", str(batch), "--threads", str(threads)]
     command += ["--cache", f"{folder}/cache", "--cache-bytes", "1TB"] if epochs > 1 else []
     command += ["--epochs", str(epochs), "--seed", "1", "--json", "-"] + (["--step-ms", str(step * 1e3)] if step else [])
@@ -184,7 +185,7 @@ def forebay(url, batch, threads, epochs, step, folder, program):
 
 @contextmanager
 def served(options, *words):
-    """A fault server with the photographs in its bucket; the environment with which it is found."""
+    """Starts a fault server with the photographs in its bucket; returns the environment that leads to it."""
     command = [options.server, "--folder", f"photos={options.data / 'w5'}", *words]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -202,9 +203,9 @@ def served(options, *words):
 
 
 def one(name, options, words, epochs, step):
-    """A contestant in a process of its own, with a fresh server and a fresh folder."""
+    """Runs a contestant in a process of its own, with a fresh server and a fresh folder."""
     with served(options, *words) as environment, tempfile.TemporaryDirectory() as folder:
-        # Caches in the home folder would make epoch 1 an epoch 2.
+        # With caches in the home folder, epoch 1 would run like epoch 2.
         environment |= {"XDG_CACHE_HOME": folder, "HF_HOME": folder}
         where = ["s3://photos", str(options.data / "w5")]
         task = json.dumps([name, *where, options.batch, options.threads, epochs, step, folder, str(options.program)])
@@ -216,7 +217,7 @@ def one(name, options, words, epochs, step):
 
 
 def work(name, url, photographs, batch, threads, epochs, step, folder, program):
-    """The process of a contestant."""
+    """Runs a contestant in this process."""
     if name == "forebay":
         return forebay(url, batch, threads, epochs, step, folder, program)
     return train(globals()[name](url, photographs, batch, threads, folder), epochs, step)
@@ -228,7 +229,7 @@ def missing(name, python):
 
 
 def contest(title, names, rates, options):
-    """Runs each of `names` on its accelerator, interleaved; `rates` has the rate of each."""
+    """Runs each of `names` on its accelerator, in turns; `rates` has the rate of each."""
     runs = {name: [] for name in names}
     for _ in range(options.runs):
         for name in names:
@@ -273,7 +274,7 @@ def main():
     options.python = dict(pair.split("=", 1) for pair in options.python)
     photographs = options.data / "w5"
     if not any(photographs.glob("*.parquet")):
-        # Several files, for workers that share out files.
+        # There are several files, because the workers of some contestants share out files.
         words = ["--rows", str(options.rows), "--rows-per-file", "500", "--image", "500x375"]
         subprocess.run([options.program, "synth", photographs, *words], check=True)
     inspected = json.loads(subprocess.check_output([options.program, "inspect", photographs, "--json", "-"]))

@@ -3,8 +3,9 @@
     forebay synth photos --rows 400
     python examples/custom_adapter.py photos
 
-An adapter for another framework has the same form: `convert` makes the framework's arrays, and may begin to copy them
-to a device; with `ahead=1` it does so while the training step before is still at work, and `finish` waits for the copy.
+An adapter for another framework has the same form: `convert` makes the framework's arrays, and may start
+copying them to a device. With `ahead=1` it starts while the previous training step still runs, and `finish`
+waits for the copy.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from forebay.adapters import Batches, columns
 
 
 def batches(loader: fb.Loader) -> Batches[dict[str, np.ndarray[Any, Any]]]:
-    """The loader's batches as plain dicts, one epoch per iteration."""
+    """Returns the loader's batches as plain dicts, one epoch per iteration."""
 
     def convert(batch: fb.Batch) -> dict[str, np.ndarray[Any, Any]]:
         return {name: array(value) for name, value, _ in columns(batch)}
 
     def array(value: Any) -> np.ndarray[Any, Any]:
-        # Lists of differing lengths have no array of their own.
+        # NumPy has no array for lists of differing lengths.
         return value.padded(fill=0) if isinstance(value, fb.Ragged) else np.array(value)
 
     return Batches(loader, convert)
@@ -36,7 +37,7 @@ def main() -> None:
     decode = {"image": fb.Image.center_crop(224)}
     with fb.Loader(arguments.photos, columns=["image", "label"], decode=decode, batch_size=64, epochs=1) as train:
         for step, batch in enumerate(batches(train)):
-            # The position counts the batches that the loop has, and none that is prepared ahead.
+            # The position counts the batches that the loop has received, not those that are prepared ahead.
             print(f"step {step}: {type(batch).__name__} of {len(batch['label'])} rows, {position(train)} delivered")
 
     # A framework that drives the loop itself takes the same steps one by one.
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def position(train: fb.Loader) -> int:
-    """Rows of all epochs that were delivered."""
+    """Returns the number of rows of all epochs that were delivered."""
     state = train.state_dict()
     return state["epoch"] * train.num_rows + state["row"]
 

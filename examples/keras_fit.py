@@ -1,4 +1,4 @@
-"""Trains a small convolutional network with Keras 3, on whichever backend is there.
+"""Trains a small convolutional network with Keras 3, on whichever backend is installed.
 
     forebay synth photos --rows 400
     forebay synth held-out --rows 100 --seed 1

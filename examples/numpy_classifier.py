@@ -51,7 +51,7 @@ class Softmax:
         self.velocity = np.zeros_like(self.weights)
 
     def step(self, x: np.ndarray, label: np.ndarray) -> float:
-        """Learns from a batch, and returns the loss it had before."""
+        """Learns from a batch, and returns the loss before that."""
         scores = x @ self.weights
         scores -= scores.max(axis=1, keepdims=True)
         likely = np.exp(scores)
@@ -68,7 +68,8 @@ class Softmax:
 
 
 def histograms(images: np.ndarray) -> np.ndarray:
-    """How often each colour occurs: (N, H, W, 3) uint8 to (N, SHADES**3) float32. Every fourth pixel is enough."""
+    """Counts how often each colour occurs: (N, H, W, 3) uint8 to (N, SHADES**3) float32. Every fourth pixel
+    is enough."""
     shades = images[:, ::4, ::4].astype(np.int64) * SHADES // 256
     colours = (shades[..., 0] * SHADES + shades[..., 1]) * SHADES + shades[..., 2]
     count, kinds = len(images), SHADES**3
@@ -84,7 +85,7 @@ def evaluate(model: Softmax, held_out: fb.Loader) -> float:
 
 
 class Stopwatch:
-    """Times how long a loop waits for its next item."""
+    """Measures how long a loop waits for its next item."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

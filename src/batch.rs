@@ -43,13 +43,15 @@ use lists::{FixedLists, Lists};
 use nested::structure;
 use sources::{disagreement, downcast};
 
-/// Whether a column is brought into the order of a part's deal before batches are made of it: its values are
-/// small and lie side by side, so a row costs a line of the processor's cache wherever it is.
+/// Whether a column is brought into the order of a part's deal before batches are made from it. This is
+/// worthwhile if its values are small and side by side: reading a row then costs a cache line, wherever the
+/// row is.
 pub(crate) fn is_narrow(data_type: &DataType) -> bool {
     narrow_bits(data_type).is_some()
 }
 
-/// The bits of a row of such a column, with its validity.
+/// The number of bits that a row of a narrow column takes, including its validity; `None` for a column that
+/// is not narrow.
 pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     const VALIDITY: u64 = 1;
     let value = match data_type {
@@ -59,11 +61,11 @@ pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     Some(value + VALIDITY)
 }
 
-/// Gathers one column. `fill` replaces nulls. In lists it replaces each value that is null; a null list
-/// becomes an empty one if lists differ in length, and otherwise a list of the fill alone.
+/// Gathers one column. `fill` replaces nulls, and in lists each null value; a null list becomes an empty one
+/// if lists differ in length, and otherwise a list that repeats the fill.
 ///
 /// # Errors
-/// The type is not supported, or `fill` is not a value of it.
+/// Fails if the type is not supported, or `fill` is not a value of it.
 pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let Some(first) = sources.first() else {
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
@@ -118,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// The values of a stored column in the type that a batch has.
+    /// The values of a stored column, in the type that a batch has.
     fn as_delivered(stored: &ArrayRef) -> ArrayRef {
         match stored.data_type() {
             DataType::Utf8View => Arc::new(LargeStringArray::from_iter(stored.as_string_view())),
@@ -133,7 +135,8 @@ mod tests {
         }
     }
 
-    /// Every type, gathered scattered and in runs, equals arrow's own `interleave` of the same rows.
+    /// The test compares every type, gathered scattered and in runs, with arrow's own `interleave` of the
+    /// same rows.
     #[test]
     fn rows_are_those_that_arrow_interleaves() {
         let sources: Vec<Vec<ArrayRef>> = vec![
@@ -210,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Rows of lists, structures and maps equal those that arrow interleaves.
+    /// The test compares rows of lists, structures and maps with those that arrow interleaves.
     #[test]
     fn nested_rows_are_those_that_arrow_interleaves() {
         let source = |seed: i32, nulls: bool| {
@@ -263,7 +266,7 @@ mod tests {
             let together = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
             let all = Selection::of_one((0..200).collect());
             assert_eq!(&got, &gather(&[&together], &all, None).unwrap());
-            // Each row is compared alone, as arrow slices it.
+            // Each row is compared by itself, as arrow slices it.
             for (row, &(source, at)) in indices.iter().enumerate() {
                 let alone = arrays[source].slice(at, 1);
                 let alone = gather(&[&alone], &Selection::of_one(vec![0]), None).unwrap();
@@ -272,8 +275,7 @@ mod tests {
         }
     }
 
-    /// A selection of rows scattered over large row groups, which is read in stored order, gives the same
-    /// rows.
+    /// The test selects rows scattered over large row groups, which are read in stored order.
     #[test]
     fn rows_from_all_over_are_those_that_arrow_interleaves() {
         const ROWS: u32 = 90_000;
@@ -294,7 +296,7 @@ mod tests {
                 })
                 .collect(),
         ];
-        // No row of the second source; the others in random order.
+        // The picks have no row of the second source, and rows of the others in random order.
         let picks: Vec<(u32, u32)> =
             (0..20_000u32).map(|i| (2 * (i % 2), i.wrapping_mul(2_654_435_761) % ROWS)).collect();
         let indices: Vec<(usize, usize)> = picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
@@ -349,7 +351,7 @@ mod tests {
             assert!(error.contains(&format!("fill_null value {value} is not")), "{error}");
             assert!(fill(&column, &value).is_err());
         }
-        // Equal fills are equal, whichever type they were made from.
+        // Fills of equal value are equal, whichever type they were made from.
         assert_eq!((Fill::from(7), Fill::from(7u64)), (Fill::from(7.0), Fill::from(7.0)));
         let written = serde_json::to_string(&[Fill::from(u64::MAX), Fill::from(i64::MIN + 1), Fill::from(7)]);
         let written = written.unwrap();
@@ -420,7 +422,8 @@ mod tests {
         assert_eq!(filled.as_list::<i64>().value_offsets(), [0, 0, 2]);
     }
 
-    /// Filling in place beforehand gives the same as filling while gathering; shared memory is not changed.
+    /// Filling in place beforehand gives the same as filling while gathering, and does not change shared
+    /// memory.
     #[test]
     fn a_fill_in_place_leaves_what_others_read() {
         let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));

@@ -1,4 +1,5 @@
-//! The index of samples: how many samples each row group gives, and the stored rows that a sample is made of.
+//! The index of samples: how many samples each row group gives, and from which stored rows each sample is
+//! made.
 //!
 //! The index is built before anything is planned, and the code is pure. First the rows of each row group are
 //! chosen as a [`RowSet`]: rows that a table has deleted are left out, then rows that the filter does not
@@ -12,9 +13,9 @@
 //! part of the plan: samples 1..3 of the row group ─► selected rows 1 2, 2 3 ─► stored rows 2 4, 4 6
 //! ```
 //!
-//! Where a sample is a row, only the rows of a part are decoded. Samples of any other kind may share rows and
+//! If a sample is a row, only the rows of a part are decoded. Samples of any other kind may share rows and
 //! take them from anywhere in their row group, so each part decodes all selected rows of its row group. A
-//! sample may run on into the next row groups: the first rows of those are its [`Head`]s, and their numbers
+//! sample may continue in the next row groups: the first rows of those are its [`Head`]s, and their numbers
 //! continue after the numbers of its own row group.
 //!
 //! ```text
@@ -64,7 +65,7 @@ pub(crate) use weighted::{ColumnValues, Population};
 pub(crate) use window::Windows;
 pub use window::{Gap, Window};
 
-/// Defines what one sample of a loader is made of.
+/// Defines from what one sample of a loader is made.
 ///
 /// ```
 /// use forebay::samples::{Samples, Window};
@@ -94,7 +95,7 @@ impl Samples {
         matches!(self, Samples::Rows)
     }
 
-    /// Whether each sample is one row, however the row was chosen.
+    /// Whether each sample is a single row, however the rows are chosen.
     pub(crate) fn are_single_rows(&self) -> bool {
         matches!(self, Samples::Rows | Samples::Weighted(_))
     }
@@ -161,7 +162,7 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// The number of samples that begin in a row group.
     fn count(&self, group: usize) -> u32;
 
-    /// The number of rows of later row groups that the samples of `group` run on into.
+    /// The number of rows of later row groups in which the samples of `group` continue.
     fn beyond(&self, group: usize, selected: &RowSet) -> u32 {
         let _ = (group, selected);
         0
@@ -181,15 +182,15 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     fn bytes(&self) -> u64;
 }
 
-/// The rows of one sample, with the facts about them that the plan of samples depends on.
+/// The rows of one sample, and what the plan of samples knows about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleRows {
     pub(crate) rows: Vec<u32>,
-    /// The planned length of the list in each row; empty where samples are not planned by length.
+    /// The planned length of the list in each row; empty if samples are not planned by length.
     pub(crate) lengths: Vec<u32>,
     /// The number of values at the beginning of the first list that belong to earlier samples.
     pub(crate) skipped: u32,
-    /// For each row, how many times it came earlier in its epoch; empty where each row comes once.
+    /// For each row, how many times it came earlier in its epoch; empty if each row comes once.
     pub(crate) repeats: Vec<u32>,
 }
 
@@ -203,7 +204,7 @@ impl SampleRows {
     }
 }
 
-/// The first selected rows of a row group, which samples of an earlier row group run on into.
+/// The first selected rows of a row group, in which samples of an earlier row group continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) group: u32,

@@ -430,7 +430,7 @@ fn an_honest_file_is_read() {
     assert_eq!((texts(3), texts(4)), (b"abcd".to_vec(), b"abcd".to_vec()));
 }
 
-/// A few bytes become 64 MiB: after a page that claims more values than all pages have, or that has all of
+/// A few bytes become 64 MiB: in a page that follows one with more values than all pages have, or with all of
 /// them.
 #[test]
 fn a_page_behind_the_others_is_not_hidden() {

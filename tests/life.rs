@@ -17,7 +17,7 @@ const KB: usize = 1_000;
 const MB: usize = 1_000 * KB;
 
 /// Longer than any epoch of these tests takes on any machine.
-const FOR_EVER: Duration = Duration::from_secs(120);
+const EPOCH_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Writes one file with a row group for each of `groups`, which are pairs of a number of rows and the size of
 /// each row's blob. Blobs differ and do not compress. Row `i` has `id = i`.
@@ -62,7 +62,7 @@ fn epoch(loader: &Loader, number: u64) -> Vec<Vec<i64>> {
     let mut epoch = loader.epoch(number);
     let mut batches = Vec::new();
     loop {
-        match epoch.next_step(FOR_EVER) {
+        match epoch.next_step(EPOCH_TIMEOUT) {
             Wait::Step(step) => {
                 let step = step.unwrap();
                 loader.handed_over(&step.after);
@@ -170,7 +170,7 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
         let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
-        // Batches that were already made do not come any more.
+        // Batches that were already made are not delivered any more.
         settled(&loader);
         end(&loader);
         let error = epoch.next().unwrap().unwrap_err();
@@ -275,7 +275,7 @@ fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     let step = |ranks: &mut [(Loader, Epoch)]| {
         let (world, mut rows) = (ranks.len() as u64, Vec::new());
         for (loader, epoch) in ranks {
-            let Wait::Step(step) = epoch.next_step(FOR_EVER) else { return None };
+            let Wait::Step(step) = epoch.next_step(EPOCH_TIMEOUT) else { return None };
             let step = step.unwrap();
             loader.handed_over(&step.after);
             let own = ids(&step.batch);

@@ -1,4 +1,4 @@
-"""Petastorm's own examples, unedited, over forebay.petastorm: run by tools/petastorm-suite."""
+"""Runs Petastorm's own examples, unedited, over forebay.petastorm; tools/petastorm-suite starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE = 28
 
 
 def digit(number: int) -> Any:
-    """A picture of 28 x 28 with one of ten bars."""
+    """Draws a picture of 28 x 28 pixels with one of ten bars."""
     pixels = np.random.default_rng(number).integers(0, 60, (SIDE, SIDE), dtype=np.uint8)
     pixels[:, 2 * (number % 10) + 4] = 250
     return pixels
@@ -25,7 +25,7 @@ def digit(number: int) -> Any:
 
 @pytest.fixture(autouse=True)
 def sessions() -> Any:
-    """An example makes a session of its own, and removes what it wrote, whatever a test before it has set."""
+    """An example makes its own session and removes the files that it wrote, whatever an earlier test has set."""
     register_delete_dir_handler(None)
     yield
     found = SparkSession.getActiveSession()
@@ -46,7 +46,7 @@ def test_hello_world_of_a_petastorm_data_set(tmp_path: Any, capsys: Any) -> None
     pytorch_hello_world(url)
     pyspark_hello_world(url)
     assert "Number of rows in the dataset: 10" in capsys.readouterr().out
-    # Its first half is of TensorFlow 1.
+    # The first half of the example needs TensorFlow 1.
     with pytest.raises(fb.UnsupportedError, match="make_petastorm_dataset"):
         tensorflow_hello_world(url)
 

@@ -1,5 +1,5 @@
-"""Lets Petastorm's tests find forebay.petastorm, and names that numpy, pyarrow and Python had when they were written: a
-plugin of pytest for tools/petastorm-suite.
+"""A pytest plugin for tools/petastorm-suite. It lets Petastorm's tests find forebay.petastorm, and the names
+that numpy, pyarrow and Python had when the tests were written.
 
 Names that are private to Petastorm are placeholders, which fail when a test uses them, so that the other tests of the
 same file run.
@@ -31,7 +31,7 @@ from forebay.petastorm import _install
 
 TESTS = Path(__file__).resolve().parent.parent / ".petastorm-suite/tests"
 
-#: Names that numpy had, and those that it has.
+#: Old names in numpy, and the current ones.
 NUMPY = {
     "unicode_": "str_",
     "string_": "bytes_",
@@ -60,7 +60,7 @@ PRIVATE = {
     "pyarrow.hdfs": (),
 }
 
-#: Names of tests that are not public in modules that are there.
+#: Private names that tests use from modules that exist here.
 LENT = {
     "unischema": {
         "_new_gt_255_compatible_namedtuple": collections.namedtuple,
@@ -73,18 +73,18 @@ _OUTCOMES: dict[str, str] = {}
 
 
 class Piece:
-    """A file of a data set, as pyarrow had it."""
+    """A file of a data set, in the form of old pyarrow."""
 
     def __init__(self, fragment: Any) -> None:
         self._fragment = fragment
 
     def get_metadata(self, *_: Any) -> Any:
-        """The footer."""
+        """Returns the footer."""
         return self._fragment.metadata
 
 
 class PartitionSet:
-    """The names of the folders of a data set, as pyarrow had them: whole numbers if all of them are."""
+    """The names of the folders of a data set, in the form of old pyarrow: whole numbers if all of them are."""
 
     def __init__(self, name: str, keys: list[str]) -> None:
         self.name = name
@@ -92,7 +92,7 @@ class PartitionSet:
 
     @property
     def dictionary(self) -> Any:
-        """The names as an array."""
+        """Returns the names as an array."""
         try:
             return pyarrow.array([int(key) for key in self.keys])
         except ValueError:
@@ -100,10 +100,10 @@ class PartitionSet:
 
 
 class Hooks:
-    """Hooks of plugins that are not installed, and that the tests' own set-up implements."""
+    """The hooks of plugins that are not installed, and that the tests' own set-up implements."""
 
     def pytest_logger_config(self, logger_config: Any) -> None:
-        """Which loggers are shown."""
+        """Says which loggers are shown."""
 
 
 def _private(name: str) -> Any:
@@ -148,12 +148,12 @@ def _prepare() -> None:
 
 
 def _warns(expected: Any, *arguments: Any, _now: Any = pytest.warns, **options: Any) -> Any:
-    """As pytest had it: None stands for any warnings, or none."""
+    """Behaves like old pytest: None stands for any warnings, or none."""
     return warnings.catch_warnings(record=True) if expected is None else _now(expected, *arguments, **options)
 
 
 def _executed(self: Any, module: Any, _now: Any = _install._Finder.exec_module) -> None:
-    """As the finder does it, but with placeholders for the names that a module of ours lacks."""
+    """Works like the finder, but adds placeholders for the names that a module of this package lacks."""
     _now(self, module)
     sys.modules[module.__name__].__getattr__ = _of_module  # type: ignore[method-assign]
 
@@ -166,7 +166,8 @@ def _of_module(name: str) -> Any:
 
 def pytest_addhooks(pluginmanager: Any) -> None:
     with contextlib.suppress(ImportError):
-        # After TensorFlow it ends the process: both have a library of LLVM.
+        # Triton is imported now: after TensorFlow, importing it crashes the process, because both contain
+        # LLVM.
         import triton  # noqa: F401
     pluginmanager.add_hookspecs(Hooks)
 
@@ -186,7 +187,7 @@ def pytest_collectreport(report: Any) -> None:
 
 
 def _note(report: Any, outcome: str) -> None:
-    """Keeps the outcome of a test, of which the worst counts; at once, for a test may end the process."""
+    """Keeps the worst outcome of a test. It is written at once, because a test may end the process."""
     test = report.nodeid.rpartition("tests/")[2]
     if outcome == "failed" or test not in _OUTCOMES:
         _OUTCOMES[test] = outcome

@@ -1,7 +1,7 @@
-"""What MkDocs does not do by itself for docs/.
+"""Extends MkDocs for docs/.
 
-Pages from the root of the repository, links that leave docs/, a place in the navigation for every page, and a check that
-the reference has all public names of the Python package.
+It adds pages from the root of the repository, repairs links that leave docs/, gives every page a place in the
+navigation, and checks that the reference has all public names of the Python package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-#: Files of the root that are pages of the site.
+#: The files of the root that are pages of the site.
 PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
@@ -30,10 +30,10 @@ PAGES = {
 #: A relative link of Markdown: the text, the path and the anchor.
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
-#: A cross-reference of Sphinx, as docstrings have them, once Markdown has made code of its backquotes.
+#: A cross-reference of Sphinx in a docstring, after Markdown has turned its backquotes into code.
 ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code>")
 
-#: A page of docs/ as docstrings name it, once Markdown has made code of its backquotes.
+#: A page of docs/ that a docstring names, after Markdown has turned its backquotes into code.
 NAMED_PAGE = re.compile(r"<code>docs/([\w./-]+\.md)</code>")
 
 #: A place in the reference for some public names of the package.
@@ -76,7 +76,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files of the repository lead to their page, or to the repository where they have none."""
+    """Changes links to files of the repository: to their page, or to the repository if they have none."""
     own = next((source for source, name in PAGES.items() if name == page.file.src_uri), None)
     folder = "" if own else posixpath.dirname(f"docs/{page.file.src_uri}")
 
@@ -98,7 +98,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _with_names(markdown: str, config: MkDocsConfig) -> str:
-    """The reference with its names. Each public one has a place there; exceptions are in ``forebay.errors``."""
+    """Returns the reference with its names. Each public name has a place there; exceptions are in
+    ``forebay.errors``."""
     public = _public(Path(config.config_file_path).parent / "python" / "forebay" / "__init__.py")
     listed = {name for names in NAMES.findall(markdown) for name in names.split()}
     listed |= set(re.findall(r"^::: forebay\.(\w+)$", markdown, re.MULTILINE))
@@ -113,7 +114,7 @@ def _with_names(markdown: str, config: MkDocsConfig) -> str:
 
 
 def _public(module: Path) -> set[str]:
-    """What ``__all__`` of a module lists."""
+    """Returns the names in ``__all__`` of a module."""
     for statement in ast.parse(module.read_text()).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             return set(ast.literal_eval(statement.value))
@@ -121,7 +122,7 @@ def _public(module: Path) -> set[str]:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Names of the package in docstrings become code, and names of pages links to them."""
+    """Turns names of the package in docstrings into code, and names of pages into links."""
 
     def linked(named: re.Match[str]) -> str:
         target = files.get_file_from_path(named[1])

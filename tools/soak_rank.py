@@ -1,4 +1,5 @@
-"""The processes of tools/soak: a rank that is killed, and a steady one that watches what it holds.
+"""The processes of tools/soak: a rank that is killed, and a steady one that records the resources that it
+holds.
 
     soak_rank.py kind RANK WORLD FOLDER LOG [STATE]
 
@@ -23,7 +24,8 @@ import numpy as np
 
 import forebay as fb
 
-#: Rows of a source and its weight in the mix. A step of BATCH rows has no padding on any of the worlds.
+#: The rows of a source and its weight in the mix. A step of BATCH rows has no padding on any number of
+# ranks.
 SOURCES = {"many": (4320, 3), "few": (1440, 1)}
 ROWS = sum(rows for rows, _ in SOURCES.values())
 BATCH = 120
@@ -34,12 +36,12 @@ CACHE_BYTES = "6MB"
 
 
 def cell(number: int) -> bytes:
-    """What the row of this number must hold."""
+    """Returns the content of the row with this number."""
     return hashlib.sha256(b"%d" % number).digest() * 64
 
 
 def checked(batch: dict[str, Any]) -> dict[str, Any]:
-    """The transform: the rows must hold what was written."""
+    """The transform, which checks that the rows have the written content."""
     for number, held in zip(batch["id"].tolist(), batch["cell"], strict=True):
         if bytes(held) != cell(number):
             raise AssertionError(f"row {number} has other bytes than were written")
@@ -85,7 +87,7 @@ def run_steady(folder: Path, log: TextIO) -> None:
 
 
 def steady_round(folder: Path, rng: random.Random) -> None:
-    """Its values are gone when it returns."""
+    """Runs one round in a function, so that its values are dropped when it returns."""
     with loader(folder, 0, 1) as train:
         found = [number for batch in train for number in batch["id"].tolist()]
         if sorted(found) != list(range(ROWS)):
@@ -96,7 +98,7 @@ def steady_round(folder: Path, rng: random.Random) -> None:
 
 
 def held() -> dict[str, Any]:
-    """What this process holds, by the kernel's account."""
+    """Returns the resources that the kernel counts for this process."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)]
     return {
@@ -110,7 +112,7 @@ def held() -> dict[str, Any]:
 
 
 def is_open(fd: str) -> bool:
-    """Not the one that lists the folder, which is closed by now."""
+    """The descriptor that listed the folder is closed by now, and does not count."""
     return os.path.lexists(f"/proc/self/fd/{fd}")
 
 

@@ -1,5 +1,5 @@
-//! Data that the benches share: tables of 40 numbers a row, as recommender models read them, or of 1,000; and lists of
-//! tokens, as language models read them.
+//! The data that the benches share: tables of 40 or 1,000 numbers a row, as recommender models read them, and
+//! lists of tokens, as language models read them.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
-/// Columns of a row: every third a nullable float32, the others int32.
+/// The columns of a row: every third one is a nullable float32, the others are int32.
 pub(crate) const COLUMNS: usize = 40;
-/// Rows of a row group.
+/// The rows of a row group.
 pub(crate) const GROUP: usize = 100_000;
-/// Columns, and rows of a row group, of a wide table.
+/// The number of columns of a wide table, and of rows in its row group.
 pub(crate) const WIDE: usize = 1_000;
-/// Lists of a row group.
+/// The number of lists in a row group.
 const LISTS: usize = 1_000;
-/// Numbers of a list.
+/// The number of tokens in a list.
 pub(crate) const TOKENS: usize = 2_048;
 
-/// Numbers that compress like real ones: SplitMix64, skewed.
+/// Returns a number of a skewed distribution, which compresses like real data.
 fn number(row: usize, column: usize) -> i32 {
     let mut z = (row * COLUMNS + column) as u64;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -29,7 +29,7 @@ fn number(row: usize, column: usize) -> i32 {
     ((z >> 40) % (10 << (column % 15))) as i32
 }
 
-/// One row group's worth of rows.
+/// Makes the rows of one row group.
 pub(crate) fn table(group: usize) -> RecordBatch {
     let rows = || group * GROUP..(group + 1) * GROUP;
     let column = |column: usize| -> (Field, ArrayRef) {
@@ -52,7 +52,7 @@ pub(crate) fn table(group: usize) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
 }
 
-/// One row group of [`WIDE`] columns and as many rows.
+/// Makes one row group of [`WIDE`] columns and as many rows.
 #[allow(dead_code, reason = "each bench includes this module for itself")]
 pub(crate) fn wide(group: usize) -> RecordBatch {
     let rows = || group * WIDE..(group + 1) * WIDE;
@@ -63,7 +63,7 @@ pub(crate) fn wide(group: usize) -> RecordBatch {
     RecordBatch::try_from_iter((0..WIDE).map(column)).expect("columns of one length")
 }
 
-/// One row group of lists of [`TOKENS`] numbers below 50,000.
+/// Makes one row group of lists of [`TOKENS`] numbers below 50,000.
 #[allow(dead_code, reason = "each bench includes this module for itself")]
 pub(crate) fn lists(group: usize) -> RecordBatch {
     let rows = group * LISTS..(group + 1) * LISTS;
@@ -74,7 +74,7 @@ pub(crate) fn lists(group: usize) -> RecordBatch {
     RecordBatch::try_from_iter([("tokens", Arc::new(lists) as ArrayRef)]).expect("one column")
 }
 
-/// A snappy-compressed file of `groups` row groups, each as `rows` makes it.
+/// Writes a snappy-compressed file of `groups` row groups; `rows` makes each of them.
 #[allow(dead_code, reason = "each bench includes this module for itself")]
 pub(crate) fn written(groups: usize, rows: fn(usize) -> RecordBatch) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Photographs that the benches share: drawn ones, and the draws of their crops.
+//! The photographs that the benches share, and the random crops of them.
 
 use forebay_image::encode_jpeg;
 
@@ -6,10 +6,10 @@ use forebay_image::encode_jpeg;
 pub(crate) const WIDTH: u32 = 500;
 pub(crate) const HEIGHT: u32 = 375;
 const QUALITY: u8 = 93;
-/// Different photographs, so that the branch predictor does not learn one.
+/// The number of different photographs: enough that the branch predictor does not learn one.
 const PHOTOS: u64 = 32;
 
-/// SplitMix64, as the library draws.
+/// The SplitMix64 generator, with which the library draws too.
 pub(crate) struct PhotoDraws(pub(crate) u64);
 
 impl PhotoDraws {
@@ -29,7 +29,7 @@ impl PhotoDraws {
         ((u128::from(self.next()) * u128::from(below)) >> 64) as u32
     }
 
-    /// Left, top, width and height of a random resized crop of an image.
+    /// Draws the left, top, width and height of a random resized crop of an image.
     pub(crate) fn crop(&mut self, width: u32, height: u32) -> (u32, u32, u32, u32) {
         for _ in 0..10 {
             let area = f64::from(width * height) * (0.08 + 0.92 * self.unit());
@@ -45,7 +45,7 @@ impl PhotoDraws {
     }
 }
 
-/// The photographs: those of the folder that `FOREBAY_PHOTOGRAPHS` names, or drawn ones.
+/// Returns the photographs in the folder that `FOREBAY_PHOTOGRAPHS` names, or drawn ones.
 pub(crate) fn photos() -> Vec<Vec<u8>> {
     let Some(folder) = std::env::var_os("FOREBAY_PHOTOGRAPHS") else {
         return (0..PHOTOS).map(photo).collect();
@@ -56,9 +56,9 @@ pub(crate) fn photos() -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).expect("a photograph")).collect()
 }
 
-/// Discs over each other, as many of each size as cover the same area, each of one colour and with a grain of
-/// its own: what a decoder notices of a photograph. Photographs at this quality have 0.35 bytes a pixel,
-/// these 0.31; of their coefficients 0.72 and 0.73 are zero.
+/// Draws discs over each other. Each size of disc covers the same area in total, and each disc has one colour
+/// and its own grain. To a decoder they resemble photographs: at this quality photographs have 0.35 bytes a
+/// pixel and these 0.31, and 0.72 and 0.73 of their coefficients are zero.
 fn photo(seed: u64) -> Vec<u8> {
     const LARGEST: f64 = 180.0;
     const COVER: f64 = 3.0;

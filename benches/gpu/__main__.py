@@ -1,4 +1,4 @@
-"""A real training on a GPU: how busy the loader keeps it, and how the loader scales with threads.
+"""Trains real models on a GPU: how busy the loader keeps it, and how the loader scales with threads.
 
     python benches/gpu PHOTOS [--turns 3] [--seconds 30] [--only train] [--models resnet50,vit_b_16]
     python benches/gpu PHOTOS --only threads [--counts 1,2,4,8,16] [--table TABLE]
@@ -31,9 +31,9 @@ from turns.words import count
 RUN = Path(__file__).with_name("run.py")
 LOADERS = {"synthetic": "synthetic", "forebay": "forebay", "torch": "DataLoader"}
 NEEDS = ["forebay", "torch", "torchvision", "pyarrow", "PIL"]
-#: Seconds beside those that count: to import, to compile the model, to start workers.
+#: Seconds of a run that are not timed: imports, compiling the model, starting workers.
 BESIDE = 600
-#: Most seconds of a run without a training.
+#: The most seconds of a run without a training.
 SECONDS = 5
 
 
@@ -65,7 +65,7 @@ def main():
 
 
 def train(model, given):
-    """One table: each loader feeds the same model."""
+    """Prints one table, in which each loader feeds the same model."""
     runs = {loader: [] for loader in LOADERS}
     task = {
         "photos": str(given.photos.resolve()),
@@ -113,7 +113,7 @@ def line(called, found, most):
 
 
 def threads(given):
-    """One table: rates by number of threads, all of a turn before the next one."""
+    """Prints one table of rates by number of threads; each turn runs all of them once."""
     counts = [int(text) for text in given.counts.split(",")]
     photos = [given.photos, "--image", "image=rrc224", "--batch-size", 64]
     with tempfile.TemporaryDirectory() as cache:
@@ -138,7 +138,7 @@ def threads(given):
 
 
 def bench(words):
-    """What `forebay bench` reports."""
+    """Returns the report of `forebay bench`."""
     command = [sys.executable, "-m", "forebay", "bench", *map(str, words), "--seed", "1", "--json", "-"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(printed[printed.index("{") :])

@@ -1,4 +1,4 @@
-"""One training: steps of a model on batches of one loader, and what they waited for."""
+"""Runs one training: steps of a model on the batches of one loader, and the time that they waited."""
 
 import io
 import itertools
@@ -16,15 +16,16 @@ from turns import usage
 SIDE = 224
 CLASSES = 1000
 SEED = 17
-#: Steps before the clock starts: the model is compiled, workers are there, and nothing that was made ahead counts.
+#: Steps before the clock starts, in which the model is compiled, workers start, and batches that were made
+# ahead are used up.
 BEFORE = 20
-#: Seconds from one look at the device to the next.
+#: Seconds between two readings of the device's utilisation.
 LOOK = 0.1
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Photos(torch.utils.data.Dataset):
-    """All photographs, still encoded, as a DataLoader takes them."""
+    """All photographs, still encoded, as a data set for torch's DataLoader."""
 
     def __init__(self, folder):
         import pyarrow.parquet as pq
@@ -86,7 +87,7 @@ LOADERS = {"forebay": forebay, "torch": dataloader, "synthetic": synthetic}
 
 
 class Training:
-    """A model from a random start; the same for all loaders."""
+    """A model from a random start, which is the same for all loaders."""
 
     def __init__(self, task):
         torch.manual_seed(SEED)
@@ -111,7 +112,7 @@ class Training:
 
 
 class Device(threading.Thread):
-    """Looks at the utilisation of the device, of which there is none where NVML or a device is missing."""
+    """Samples the utilisation of the device; it has no samples where NVML or a device is missing."""
 
     def __init__(self, device):
         super().__init__(daemon=True)
@@ -152,7 +153,7 @@ def main():
         asked = time.perf_counter()
         batch = next(batches)
         waits.append(time.perf_counter() - asked)
-        # A step is over before the next batch is asked for: what the loop waits is then what the device waits.
+        # Waiting for the step to end makes the loop's waiting time equal to the device's.
         training.step(*batch).item()
     settle()
     took = time.perf_counter() - begun

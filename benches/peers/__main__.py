@@ -1,4 +1,4 @@
-"""forebay beside what people use instead: on the same rows, the same cores, in the same run.
+"""Compares forebay with what people use instead: on the same rows, the same cores, in the same run.
 
     python benches/peers [w1] [w2] ... [handover] [memory] [--only forebay,by_hand] [--json FILE] [--markdown FILE]
 
@@ -37,7 +37,7 @@ from turns.words import count
 from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
-# In the order in which they take turns.
+# The contestants, in the order in which they take turns.
 FILES = sorted(file.stem for file in (HERE / "loaders").glob("[!_]*.py"))
 PEERS = sorted(FILES, key=lambda name: name != "forebay")
 CONVERSION_LIMIT = 1_800  # seconds
@@ -80,14 +80,15 @@ def arguments():
 
 
 def interpreter(options, name, environment):
-    """The one that was named for a contestant or its environment, the environment's, or that of the harness."""
+    """Returns the interpreter that was named for a contestant or its environment, else the environment's,
+    else this one."""
     installed = options.data / "venvs" / (environment or "") / "bin" / "python"
     default = str(installed) if environment and installed.exists() else sys.executable
     return options.python.get(name, options.python.get(environment, default))
 
 
 def prepared(work, options):
-    """The workload with its data, which is made if it is not there."""
+    """Returns the workload with its data, and makes the data where it is missing."""
     folder = options.data / work.data
     if not any(folder.glob("*.parquet")):
         if work.synth:
@@ -114,10 +115,11 @@ def inspected(folder, options):
 
 
 def converted(name, peer, work, python, options):
-    """The folder with the contestant's own format, written where it is missing, and the seconds that took."""
+    """Returns the folder with the contestant's own format and the seconds that writing it took; writes it
+    where it is missing."""
     if not hasattr(peer, "convert"):
         return None, None
-    # Named for the bytes that it was made of.
+    # The folder is named after the contestant that converted the data.
     whose = getattr(peer, "CONVERTED", name)
     folder = options.data / "converted" / whose / f"{work.data}-{inspected(work.folder, options)['fingerprint'][:8]}"
     note = folder / "converted.json"
@@ -132,7 +134,7 @@ def converted(name, peer, work, python, options):
 
 
 def shares(work, name):
-    """Whether the workload of that name has the same data."""
+    """Whether the workload called ``name`` has the same data."""
     return name in WORKLOADS and WORKLOADS[name].data == work.data
 
 
@@ -142,7 +144,7 @@ def discard(work, options):
 
 
 def task(name, work, options, folder=None, **more):
-    """The arguments of `measure.py`."""
+    """Returns the arguments of `measure.py`."""
     return {
         "peer": name,
         "work": work.name,
@@ -157,7 +159,7 @@ def task(name, work, options, folder=None, **more):
 
 
 def run(python, options, task, limit=None):
-    """The result of `measure.py`."""
+    """Runs `measure.py` and returns its result."""
     return launch(python, HERE / "measure.py", task, limit or options.limit, options.data / "home")
 
 
@@ -166,7 +168,8 @@ def launched(name, options, **words):
 
 
 def contest(work, options):
-    """All turns of all contestants of a workload: for each its runs, or the reason why it has none."""
+    """Runs all turns of all contestants of a workload; returns the runs of each, or the reason why it has
+    none."""
     entries = []
     for name in options.only:
         peer = importlib.import_module(f"loaders.{name}")
@@ -188,7 +191,7 @@ def contest(work, options):
             if entry["reason"]:
                 continue
             python, folder = entry["launch"]
-            # Rows are counted in the first turn: one epoch of a slow contestant takes long.
+            # Only the first turn counts rows, because one epoch of a slow contestant takes long.
             check = 0.0 if turn else options.check
             try:
                 entry["runs"].append(run(python, options, task(entry["name"], work, options, folder, check=check)))

@@ -1,8 +1,8 @@
-"""Cells of one size as an array."""
+"""Turns cells of one size into an array."""
 
 
 def cells(column, work):
-    """The cells of a whole Arrow column, lists or binary of fixed size, without a copy."""
+    """Returns the cells of a whole Arrow column, lists or binary of fixed size, without a copy."""
     import numpy as np
     import pyarrow as pa
 

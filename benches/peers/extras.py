@@ -1,4 +1,4 @@
-"""forebay against itself: the cost of Python, and whether it keeps to small memory budgets."""
+"""Compares forebay with itself: what Python costs, and whether it keeps to small memory budgets."""
 
 import json
 import statistics
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 EPOCHS = {"w1": 2, "w2": 10}  # some seconds of each
 BUDGETS = ["96MiB", "128MiB", "256MiB"]
-# What fits a budget of 96 MiB: batches and a window that are smaller than usual.
+# Settings that fit a budget of 96 MiB: batches and a window that are smaller than usual.
 SMALL = {"batch": 32, "mixed": 200}
 MIB = 2**20
 
 
 def rust(work, options):
-    """Rows a second of `forebay bench`: the Rust iterator over the same rows."""
+    """Returns the rows a second of `forebay bench`, which runs the Rust iterator over the same rows."""
     words = ["--image", "image=rrc224"] if work.kind == "images" else []
     words += ["--window-rows", work.mixed, "--batch-size", work.batch, "--threads", options.threads, "--seed", 1]
     command = [options.program, "bench", work.folder, *words, "--epochs", EPOCHS[work.name], "--json", "-"]
@@ -22,7 +22,7 @@ def rust(work, options):
 
 
 def handover(works, options, launched):
-    """For each workload the rates of both, which take turns."""
+    """Returns, for each workload, the rates of Rust and Python, which take turns."""
     rates = {name: {"python": [], "rust": []} for name in works}
     for name, work in works.items():
         for _ in range(options.runs):
@@ -32,7 +32,8 @@ def handover(works, options, launched):
 
 
 def memory(works, options, launched):
-    """For each budget the peaks of whole epochs, and the memory of the interpreter before them."""
+    """Returns, for each budget, the peak memory of whole epochs and the memory of the interpreter before
+    them."""
     work = replace(works["w1"], **SMALL)
     small = {"epochs": 1, "changes": SMALL}
     found = {"data": sum(file.stat().st_size for file in work.folder.glob("*.parquet")), "budgets": {}}

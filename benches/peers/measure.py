@@ -1,8 +1,9 @@
-"""One contestant's process: `python measure.py TASK`, a JSON object; its last line is the result, another one.
+"""Runs one contestant in this process: `python measure.py TASK`, where TASK is a JSON object. The last line
+that it prints is the result, another JSON object.
 
-The rate is that of a window which opens a second after the first batch and rolls on over the ends of epochs. What is
-measured beside it: the processor time and the memory of all processes of the contestant, the time to the first batch
-(imports apart), and the processors that anybody else used meanwhile.
+The rate is that of a window that opens a second after the first batch and continues over the ends of epochs.
+It also measures the processor time and the memory of all processes of the contestant, the time to the first
+batch without imports, and the processor time that other programs used meanwhile.
 """
 
 import importlib
@@ -21,7 +22,7 @@ WARM_UP = 1.0  # seconds after the first batch: what was prepared before it is n
 
 
 def verified(batch, work):
-    """The number type and shape of the delivered batch, if they match the workload."""
+    """Returns the number type and shape of the delivered batch, and fails if they do not match the workload."""
     if work.column not in batch:
         raise ValueError(f"its batches have no column {work.column}")
     column = batch[work.column]
@@ -38,7 +39,8 @@ def verified(batch, work):
 
 
 def measure(epoch, work, seconds, check):
-    """Runs epochs until the window is over, and on to the end of the first for up to `check` seconds in all."""
+    """Runs epochs until the window is over, and finishes the first epoch if that takes at most `check`
+    seconds in all."""
     began = time.perf_counter()
     found = {"epochs": []}  # rows of each that came to its end
     opened, before, rows = None, None, 0
@@ -69,7 +71,7 @@ def measure(epoch, work, seconds, check):
 
 
 def whole(epoch, work, epochs):
-    """Runs whole epochs; the rate is of the batches after the first one, as `forebay bench` counts."""
+    """Runs whole epochs; the rate is that of the batches after the first one, as `forebay bench` counts."""
     opened, rows = None, 0
     for number in range(epochs):
         for batch in epoch(number):
@@ -108,7 +110,7 @@ def main():
     print("\n" + json.dumps(result), flush=True)
     if hasattr(peer, "close"):
         peer.close()
-    # Workers of an interrupted epoch are ended by the process that started this one.
+    # Exiting at once lets the parent process end the workers of an interrupted epoch.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """Writes a data set of real photographs as JPEG of 500x375: `python photographs.py WORKLOAD TO`.
 
-Kodak's photographs and those under CC0 of the folder FOREBAY_TEST_DATA. Each row is another part of one of them, at another
-scale, so that few photographs make many different pictures.
+The photographs are Kodak's and those under CC0 in the folder FOREBAY_TEST_DATA. Each row is another part of a
+photograph at another scale, so that few photographs make many different pictures.
 """
 
 import io
@@ -32,7 +32,7 @@ def photographs():
 
 
 def part(image, random):
-    """A random part of an image, in the size of all."""
+    """Returns a random part of an image, in the size that all rows have."""
     width, height = SIZE if image.width >= image.height else SIZE[::-1]
     largest = min(image.width / width, image.height / height)
     across, down = (int(side * largest * random.uniform(SMALLEST, 1)) for side in (width, height))

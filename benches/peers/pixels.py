@@ -1,19 +1,21 @@
-"""The pixel work of contestants that leave it to their user: OpenCV, the cheapest that Python has.
+"""The pixel work of contestants that leave it to their user, with OpenCV, the fastest library for it in
+Python.
 
-The whole frame is decoded and resized bilinearly without antialiasing: less work than forebay and torchvision do.
+It decodes the whole frame and resizes it bilinearly without antialiasing, which is less work than forebay and
+torchvision do.
 """
 
 import math
 import random
 
 SENTENCE = "OpenCV: the whole frame decoded, bilinear without antialiasing"
-# Of ImageNet, in [0, 1].
+# The mean and standard deviation of ImageNet, in [0, 1].
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
 
 def box(width, height):
-    """Left, top, width and height of a random resized crop, as torchvision draws it."""
+    """Draws the left, top, width and height of a random resized crop, as torchvision does."""
     for _ in range(10):
         area = random.uniform(0.08, 1) * width * height
         ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -25,7 +27,7 @@ def box(width, height):
 
 
 class Pixels:
-    """From the bytes of an image to an array; an object that other processes can be sent."""
+    """Turns the bytes of an image into an array; it is an object so that it can be sent to other processes."""
 
     def __init__(self, work):
         self.crops, self.side, self.dtype, self.cell = work.crops, work.cell[0], work.dtype, work.cell
@@ -53,5 +55,5 @@ class Pixels:
 
     @property
     def shape(self):
-        """Of what comes out."""
+        """The shape of the arrays that it returns."""
         return self.cell if self.dtype is None else (self.cell[2], *self.cell[:2])

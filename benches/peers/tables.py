@@ -1,4 +1,4 @@
-"""The measurements, as text for a terminal and as Markdown."""
+"""Prints the measurements as text for a terminal and as Markdown."""
 
 import statistics
 
@@ -6,7 +6,7 @@ from turns.figures import middle, ratios, spread
 
 DISTURBED = 0.25  # processors that others used, above which a run is marked
 MIB = 2**20
-# The workload's unit takes the place of the second.
+# The unit of the workload replaces the second heading.
 HEADS = [
     "",
     "rate",
@@ -31,7 +31,8 @@ def header(report):
 
 
 def delivered(runs, rows):
-    """The result of counting rows: all of them, how many too few or too many, or that no epoch ended in time."""
+    """Describes the result of counting rows: all of them, how many too few or too many, or that no epoch
+    ended in time."""
     counts = [count for run in runs for count in run["epochs"]]
     wrong = [count - rows for count in counts if count != rows]
     if not counts:
@@ -44,7 +45,7 @@ def with_spread(ratio):
 
 
 def rows_of(work_rows, entries):
-    """The cells of the table, the fastest first, those without a figure last."""
+    """Returns the cells of the table: the fastest contestant first, those without a figure last."""
     first = next((entry["runs"] for entry in entries if entry["name"] == "forebay" and not entry["reason"]), [])
     done = [entry for entry in entries if not entry["reason"]]
     done.sort(key=lambda entry: -middle(entry["runs"], "rate"))
@@ -85,7 +86,7 @@ def text(work, entries):
 
 
 def notes(report):
-    """One sentence for each contestant: versions, format, pixels."""
+    """Returns one sentence for each contestant: versions, format, pixels."""
     found = {}
     for name, result in report["workloads"].items():
         for entry in result["contestants"]:

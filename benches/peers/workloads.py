@@ -1,4 +1,4 @@
-"""The task of every contestant: the data, the batches, and how far rows are mixed."""
+"""The task of every contestant: the data, the batches, and how many rows are mixed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Workload:
 
     @property
     def files(self) -> list[str]:
-        """The Parquet files, sorted."""
+        """The paths of the Parquet files, sorted."""
         return sorted(str(file) for file in self.folder.glob("*.parquet"))
 
 
@@ -49,20 +49,21 @@ TINY = {"kind": "images", "batch": 128, "mixed": 10_000, "unit": "images/s"}
 
 
 def real(name, words, **settings):
-    """The task of w1 on real photographs."""
+    """Returns the task of w1 on real photographs."""
     title = f"photographs as JPEG of 500x375, {words}; otherwise as w1"
     how = {**PHOTOGRAPHS, "data": name, "synth": (), "photographs": settings}
     return Workload(name, title, **how)
 
 
 def tiny(data, side):
-    """Squares of PNG, in several files for contestants whose workers share out files."""
+    """Returns a workload of square PNGs, in several files, because the workers of some contestants share out
+    files."""
     synth = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image", f"{side}x{side}")
     return {"data": data, "synth": synth, "cell": (side, side, 3)}
 
 
 def raw(name, form):
-    """The pixels of tiny images, made of those of w4 by raw.py."""
+    """Returns a workload of the pixels of tiny images, which raw.py makes from those of w4."""
     how = {"data": name, "synth": (), "cell": (3_072,), **TINY, "kind": "lists"}
     return Workload(name, f"the pixels of w4 as {form}, batches of 128", **how)
 

@@ -1,4 +1,4 @@
-//! The bare downloader: byte ranges of a good size, several at once, each into memory of its own.
+//! The bare downloader: it requests large byte ranges, several at once, each into its own memory.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use reqwest::Client;
 use reqwest::header::RANGE;
 use rustls::crypto::ring;
 
-/// Bytes of a request.
+/// The bytes of a request.
 const PIECE: u64 = 8 << 20;
 
-/// A range of what lies at a URL.
+/// A byte range of the file at a URL.
 pub(crate) type Piece = (String, Range<u64>);
 
-/// All files of a folder that is served at `url`, cut into pieces.
+/// Cuts all files of a folder that is served at `url` into pieces.
 pub(crate) fn pieces(folder: &Path, url: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for entry in folder.read_dir().expect("the folder of the data") {
@@ -29,10 +29,10 @@ pub(crate) fn pieces(folder: &Path, url: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Gets all pieces with `at_once` requests under way; returns how many bytes came.
+/// Gets all pieces with `at_once` requests under way; returns the number of bytes that arrived.
 #[allow(clippy::disallowed_methods, reason = "the bench's own runtime, on its own thread")]
 pub(crate) fn download(pieces: Vec<Piece>, at_once: usize) -> u64 {
-    // A client wants one, even where it never speaks TLS. The second download finds it there.
+    // The client needs a crypto provider even if it never speaks TLS. The second download finds it installed.
     let _ = ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! The data set: rows of noise that no codec makes smaller.
+//! The data set: rows of noise, which no codec makes smaller.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 pub(crate) const FILES: usize = 16;
-/// Row groups of a file.
+/// The row groups of a file.
 pub(crate) const GROUPS: usize = 8;
-/// Rows of a row group: 4 MB.
+/// The rows of a row group, which take 4 MB.
 const ROWS: usize = 40;
-/// Bytes of a row, about those of a photograph.
+/// The bytes of a row, about those of a photograph.
 const ROW_BYTES: usize = 100_000;
 
-/// Of all rows.
+/// The bytes of all rows.
 pub(crate) const BYTES: usize = FILES * GROUPS * ROWS * ROW_BYTES;
 
-/// Writes it into a temporary folder.
+/// Writes the data set into a temporary folder.
 pub(crate) fn written() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let schema = Arc::new(Schema::new(vec![
@@ -50,7 +50,7 @@ pub(crate) fn written() -> tempfile::TempDir {
     dir
 }
 
-/// SplitMix64, from where the row's number sets it.
+/// Returns noise that depends only on the row's number.
 fn noise(id: i64) -> Vec<u8> {
     let word = |at: usize| {
         let mut z = ((id as u64) << 32 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

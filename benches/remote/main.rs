@@ -1,8 +1,9 @@
-//! Remote storage: the rate of forebay from a server, against a bare parallel downloader of the same bytes; the cost
-//! of late answers; the requests of an epoch.
+//! Remote storage: the rate of forebay from a server against a bare parallel downloader of the same bytes,
+//! the cost of late answers, and the requests of an epoch.
 //!
-//! Contestants take turns, every run has a server and connections of its own, and the server is another process. Both
-//! share this machine's processors all the same: on loopback as it is, a rate is as much the server's as the reader's.
+//! Contestants take turns, every run has its own server and connections, and the server is another process.
+//! Both still share the processors of this machine: without a limit on the link, a rate depends on the server
+//! as much as on the reader.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 mod bare;
@@ -18,23 +19,23 @@ use forebay_store::source::TrafficStats;
 use server::{Link, Served, Server};
 use summary::Summary;
 
-/// Turns of each contestant.
+/// The turns of each contestant.
 const ROUNDS: u64 = 5;
-/// Requests at once that the bare downloader is tried with; the best is what counts.
+/// The numbers of simultaneous requests to try with the bare downloader; the best one counts.
 const AT_ONCE: [usize; 4] = [8, 16, 32, 64];
-/// Rows of a batch: 6.4 MB.
+/// The rows of a batch, which take 6.4 MB.
 const BATCH: u64 = 64;
-/// Nothing is under way where nothing came for so long.
+/// No request counts as under way once nothing has arrived for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// One run.
+/// The result of one run.
 struct RemoteRun {
-    /// 10^6 bytes that were asked for, per second.
+    /// The rate in 10^6 requested bytes a second.
     rate: f64,
     served: Served,
 }
 
-/// Reads all that there is as a loader does, and throws it away.
+/// Reads all rows as a loader does, and throws them away.
 fn forebay(folder: &Path, link: Link, seed: u64) -> (RemoteRun, TrafficStats) {
     let mut server = Server::start(folder, link, seed);
     let dataset = server.open();
@@ -55,7 +56,7 @@ fn bare(folder: &Path, link: Link, seed: u64, at_once: usize) -> RemoteRun {
     RemoteRun { rate, served: server.served() }
 }
 
-/// The number of requests at once with which the bare downloader is fastest.
+/// Returns the number of simultaneous requests with which the bare downloader is fastest.
 fn best(folder: &Path, link: Link) -> usize {
     let rate = |at_once: usize| {
         let rates = (0..2).map(|seed| bare(folder, link, seed, at_once).rate);
@@ -65,7 +66,7 @@ fn best(folder: &Path, link: Link) -> usize {
     tried.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(AT_ONCE[0], |(at_once, _)| at_once)
 }
 
-/// Cold throughput on loopback.
+/// Measures cold throughput over loopback.
 fn near(folder: &Path) {
     let at_once = best(folder, Link::Loopback);
     let (mut own, mut other) = (Vec::new(), Vec::new());
@@ -76,7 +77,7 @@ fn near(folder: &Path) {
     print_rates(Link::Loopback, &own, &other, at_once);
 }
 
-/// Cold throughput over a long way, and what it costs there that some answers are late.
+/// Measures cold throughput over a distant link, and what it costs there that some answers are late.
 fn far(folder: &Path) {
     let at_once = best(folder, Link::Far);
     let (mut own, mut other, mut own_late, mut other_late) = (vec![], vec![], vec![], vec![]);
@@ -115,7 +116,8 @@ fn print_rates(link: Link, own: &[f64], other: &[f64], at_once: usize) {
     println!("  forebay / bare        {:8.3}{aim}", Summary::of_ratios(own, other));
 }
 
-/// The traffic when nothing is under way any more: what is fetched for the next epoch came, and was needed.
+/// Returns the traffic once no request is under way: what was fetched for the next epoch has arrived, and was
+/// needed.
 #[allow(clippy::disallowed_methods, reason = "nobody tells when nothing happens")]
 fn settled(dataset: &Dataset) -> TrafficStats {
     let mut before = dataset.traffic();
@@ -129,7 +131,7 @@ fn settled(dataset: &Dataset) -> TrafficStats {
     }
 }
 
-/// What an epoch through the loader asks of the server.
+/// Measures the requests that an epoch through the loader sends.
 fn epochs(folder: &Path) {
     println!("\nan epoch through the loader, {}", Link::Far);
     for (name, shuffle) in [("stored order", Shuffle::stored()), ("shuffled", Shuffle::seeded(1))] {

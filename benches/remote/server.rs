@@ -1,7 +1,7 @@
-//! The fault server in a process of its own: this very program, started again.
+//! The fault server in a process of its own: this same program, started again.
 //!
-//! The first line that it prints is its URL. Each line that it is sent is answered with what it did since the one before;
-//! it ends when nobody can send any more.
+//! The first line that it prints is its URL. It answers each line that it receives with what it did since the
+//! previous one, and ends when its standard input closes.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,26 +16,27 @@ use forebay::Dataset;
 
 use crate::ROUNDS;
 
-/// The first word of the command line that starts a server; folder, link and seed follow.
+/// The first word of the command line that starts a server; the folder, the link and the seed follow.
 const SERVE: &str = "--serve";
 
-/// Bytes a second over the link that is not loopback alone: what a virtual machine of few processors gets of a store.
+/// The bytes a second of the distant link: what a small virtual machine gets from an object store.
 const RATE: u64 = 200_000_000;
-/// Time to the first byte: the median, and what one in a hundred exceeds.
+/// The time to the first byte: the median, and the 99th percentile.
 const FIRST_BYTE: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(300));
-/// One answer in so many is late by so much: these and not a share at random, of which few requests may meet none.
+/// How often an answer is late (one in 50), and by how much. The late answers are fixed, because a random
+/// share of few requests might hit none.
 const LATE: (u64, Duration) = (50, Duration::from_secs(2));
-/// Answers after this many are on time: more than anyone asks for.
+/// Only answers before this one can be late; no run makes as many requests.
 const LATE_UNTIL: u64 = 1_000;
 
-/// What lies between reader and server.
+/// The link between reader and server.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Link {
-    /// Nothing.
+    /// Loopback, without limits.
     Loopback,
-    /// A first byte that takes its time, and a rate.
+    /// A delay before the first byte, and a limited rate.
     Far,
-    /// The same, with answers that come late.
+    /// The same delay and rate, and some late answers.
     FarAndLate,
 }
 
@@ -64,19 +65,19 @@ impl fmt::Display for Link {
     }
 }
 
-/// What a server did since it was last asked.
+/// The work of a server since it was last asked.
 pub(crate) struct Served {
-    /// Bytes of bodies that it handed out.
+    /// The bytes of bodies that it sent.
     pub(crate) bytes: u64,
-    /// Answers that it held back.
+    /// The number of answers that it delayed.
     pub(crate) late: u64,
 }
 
-/// A server that ends with this.
+/// A server process that ends when this is dropped.
 pub(crate) struct Server {
     pub(crate) url: String,
     process: Child,
-    /// Taken to end it.
+    /// The server's standard input, which is closed to end it.
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
 }
@@ -103,7 +104,7 @@ impl Server {
         Served { bytes: bytes.parse().expect("a number"), late: late.parse().expect("a number") }
     }
 
-    /// The data set that it serves: its files found, their footers read, and nothing else.
+    /// Opens the data set that it serves: finds its files and reads their footers, and nothing else.
     pub(crate) fn open(&self) -> Dataset {
         let options = [
             ("aws_endpoint_url", self.url.as_str()),
@@ -125,12 +126,12 @@ impl Drop for Server {
     }
 }
 
-/// Whether this process is to be a server.
+/// Whether this process was started as a server.
 pub(crate) fn is_wanted() -> bool {
     env::args().nth(1).is_some_and(|word| word == SERVE)
 }
 
-/// Serves as the command line says, until nobody listens.
+/// Serves as the command line says, until its standard input closes.
 pub(crate) fn serve() {
     let mut words = env::args().skip(2);
     let mut word = || words.next().expect("folder, link and seed");
@@ -143,7 +144,7 @@ pub(crate) fn serve() {
         builder = builder.link(fault_server::Link { first_byte, rate: Some(RATE), ..Default::default() });
     }
     if link == Link::FarAndLate {
-        // Other ones in each round.
+        // Each round delays other answers.
         for nth in (1 + seed * LATE.0 / ROUNDS..LATE_UNTIL).step_by(LATE.0 as usize) {
             builder = builder.rule(Match::get().nth(nth), Fault::delay(LATE.1));
         }
@@ -152,7 +153,7 @@ pub(crate) fn serve() {
     println!("{}", server.url());
     for _ in stdin().lines() {
         let stats = server.stats();
-        // Before the answer: what is asked after it belongs to the next.
+        // The counters are reset before the answer, so that requests after it belong to the next count.
         server.reset();
         println!("{} {}", stats.bytes_sent, stats.faults);
     }

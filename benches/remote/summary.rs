@@ -1,8 +1,8 @@
-//! Measurements in a few words.
+//! Summaries of measurements.
 
 use std::fmt;
 
-/// The median of some measurements, and the spread.
+/// The median of some measurements, and their spread.
 pub(crate) struct Summary {
     median: f64,
     lowest: f64,
@@ -16,14 +16,14 @@ impl Summary {
         Summary { median: sorted[sorted.len() / 2], lowest: sorted[0], highest: sorted[sorted.len() - 1] }
     }
 
-    /// Of one series over another, round by round: what slows the machine for a while slows both.
+    /// Summarises the ratios of two series, round by round: what slows the machine for a while slows both.
     pub(crate) fn of_ratios(over: &[f64], under: &[f64]) -> Self {
         Summary::of(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
     }
 }
 
 impl fmt::Display for Summary {
-    /// Takes the width of the median and the precision of all from the format.
+    /// Takes the width of the median and the precision of all numbers from the format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (width, precision) = (f.width().unwrap_or(0), f.precision().unwrap_or(1));
         let Summary { median, lowest, highest } = self;

@@ -2,10 +2,11 @@
 
     python benches/resume [--trainers torch,keras] [--sources forebay] [--worlds 1,2] [--places middle]
 
-Each case is two runs in processes of their own. The first saves checkpoints as its framework does and is killed by
-SIGKILL two steps after one; the second, in one process, resumes from it and trains to the end of two epochs. The rows
-that the steps noted are counted: those of the first run up to the checkpoint, and all of the second. The runs are those
-of ``forebay verify --trainer``, which has one case for a data set of yours.
+Each case is two runs in processes of their own. The first saves checkpoints as its framework does and is
+killed by SIGKILL two steps after one; the second, in one process, resumes from it and trains to the end of
+two epochs. The steps note the rows that they see: those of the first run up to the checkpoint and all of the
+second are counted. The runs are those of ``forebay verify --trainer``, which checks your own data set in the
+same way.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from forebay.program.trainers.verify import row_ids
 
 NUMBER_OF_ROWS, STEPS, EPOCHS = 240, 10, 2
 
-#: Batches between two checkpoints, and batches trained when the process is killed.
+#: For each place: the batches between two checkpoints, and the batches trained when the process is killed.
 PLACES = {"middle": (4, 6), "border": (STEPS, STEPS + 2)}
 
 
@@ -52,7 +53,7 @@ def main():
 
 
 def outcome(trainer, source, world, place):
-    """What became of the rows."""
+    """Describes what happened to the rows."""
     every, kill = PLACES[place]
     with tempfile.TemporaryDirectory() as name:
         data = Path(name, "rows.parquet")

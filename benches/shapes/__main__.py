@@ -1,9 +1,9 @@
-"""forebay beside pyarrow by hand, over files of every shape.
+"""Compares forebay with pyarrow by hand, over files of every shape.
 
     python benches/shapes [--only row-groups,columns] [--points 10,1M] [--json FILE] [--markdown FILE] [--svg FILE]
 
-Each run is a process of its own; the two take turns, and mix as many rows. README.md beside this file says what is
-compared and how. Figures are medians of the turns.
+Each run is a process of its own; the two contestants take turns, and mix equally many rows. README.md beside
+this file says what is compared and how. Figures are medians of the turns.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def arguments():
 
 
 def prepare(point, options):
-    """The data set of a point, drawn if it is absent, and the work of a contestant on it."""
+    """Returns the data set of a point, drawn if it is absent, and the work of a contestant on it."""
     data, folder = DATA[point.data], options.data / point.data
     if options.check:
         whole, data = data.rows, data.small()
@@ -82,12 +82,12 @@ def run(contestant, work, options):
 
 
 def contest(data, work, options):
-    """All turns of both contestants at a point, or the reason why it has no figures."""
+    """Runs all turns of both contestants at a point; returns the figures, or the reason why there are none."""
     found = {"rows": data.rows, "group": data.group, "batch": work.batch, "forebay": [], "by_hand": [], "reason": None}
     try:
         for _ in range(options.runs):
             ours = run("forebay", work, options)
-            # As many row groups as forebay made of the window.
+            # The loop by hand holds the number of row groups that forebay chose for the window.
             theirs = run("by_hand", replace(work, held=ours["held"]), options)
             if not agree(ours["delivers"], theirs["delivers"]):
                 raise Failed(f"forebay delivers {ours['delivers']}, the loop by hand {theirs['delivers']}")
@@ -99,7 +99,8 @@ def contest(data, work, options):
 
 
 def agree(ours, theirs):
-    """Whether both deliver the same; floats were added up in another order."""
+    """Whether both deliver the same values; floats may differ slightly because they were added in another
+    order."""
     return ours | {"sum": 0} == theirs | {"sum": 0} and math.isclose(ours["sum"], theirs["sum"], rel_tol=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""The axes: along each, one thing about the files or the window changes, and all else stays."""
+"""The axes: along each axis, one property of the files or the window changes and all others stay."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class Point:
     cached: bool = False  # whether forebay has a cache on disk, with all rows in it
 
     def small(self, share):
-        """The same for a small data set with that share of the rows."""
+        """Returns the same point for a small data set with that share of the rows."""
         return replace(self, batch=SMALL_BATCH, window=self.window and max(1, round(self.window * share)))
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Points whose neighbours ought to be as fast, by rows, or by bytes where a row has more of them at each point."""
+    """Points whose speed should differ little from neighbour to neighbour: in rows a second, or in bytes a
+    second where the size of a row changes along the axis."""
 
     title: str
     points: tuple[Point, ...]
@@ -34,9 +35,10 @@ class Axis:
 
 ROW_GROUPS = {"10": "10", "100": "100", "1k": "1k", "10k": "10k", "100k": "100k", "1M": "1m"}
 WINDOWS = {"1k": 1_024, "8k": 8_192, "64k": 65_536, "400k": 400_000, "default": None, "all": DATA["clicks-100k"].rows}
-# Rows of a batch: whole batches of a pool where columns are many, so that no rest has to be carried.
+# The rows of a batch. Where there are many columns, a pool holds whole batches, so that no rows remain to be
+# carried over.
 COLUMNS = {"1": 8_192, "10": 8_192, "100": 4_000, "1k": 1_000, "10k": 250}
-# By bytes of a cell; rows of a batch.
+# The rows of a batch, by bytes of a cell.
 WIDTHS = {
     "uint8": 8_192,
     "int8": 8_192,

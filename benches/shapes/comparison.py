@@ -1,4 +1,4 @@
-"""What a point's runs come to, for tables, picture and verdict alike."""
+"""The ratios of a point's runs, for tables, picture and verdict alike."""
 
 import statistics
 
@@ -8,12 +8,12 @@ PROCESSOR = "processor_seconds_per_1000_rows"
 
 
 def faster(point):
-    """How many times as fast as the loop by hand forebay is, run by run."""
+    """Returns how many times as fast as the loop by hand forebay is, run by run."""
     return ratios(point["forebay"], point["by_hand"])
 
 
 def cheaper(point):
-    """How many times forebay's processor time the loop by hand takes, run by run."""
+    """Returns how many times forebay's processor time the loop by hand takes, run by run."""
     return ratios(point["by_hand"], point["forebay"], PROCESSOR)
 
 
@@ -21,20 +21,20 @@ MEASURES = {"rate": faster, "processor time": cheaper}
 
 
 def times(point, measure):
-    """The median of a ratio."""
+    """Returns the median of a ratio."""
     return statistics.median(MEASURES[measure](point))
 
 
 def mixed(point, contestant):
-    """Rows that are held at once, to mix them."""
+    """Returns how many rows are held at once, to mix them."""
     return min(point["rows"], point[contestant][0]["held"] * point["group"])
 
 
 def speed(point, per_byte):
-    """forebay's own rows a second, or bytes."""
+    """Returns forebay's own rows or bytes a second."""
     return middle(point["forebay"], "rate") * (point["forebay"][0]["bytes_per_row"] if per_byte else 1)
 
 
 def measured(points):
-    """The points that have figures."""
+    """Returns the points that have figures."""
     return {name: point for name, point in points.items() if not point["reason"]}

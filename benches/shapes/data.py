@@ -1,4 +1,4 @@
-"""The data sets: numbers of a seed, written by pyarrow in two files each."""
+"""The data sets: numbers drawn from a seed, which pyarrow writes in two files each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FILES = 2
-# Of a data set that is only there to see that all works: some hundred rows, in whole batches.
+# The rows of a batch of a small data set, which only shows that everything works: some hundred rows, in whole
+# batches.
 SMALL_BATCH = 8
 SMALL_SHARE = 500
 SMALL_GROUPS = 4
-# Random numbers, which nothing makes smaller: a dictionary of them is twice the work of what the axis shows.
+# Random numbers do not compress, and a dictionary of them would double the work that the axis should show.
 PLAIN = {"compression": "snappy", "use_dictionary": False}
 BARE = {"compression": "none", "use_dictionary": False}
 
 
 @dataclass(frozen=True)
 class Data:
-    """One data set: how many rows, how they are drawn and written, and what a user knows about them."""
+    """One data set: the number of rows, how they are drawn and written, and what a user knows about them."""
 
     rows: int
     group: int  # rows in a row group
@@ -34,12 +35,12 @@ class Data:
     vocabulary: tuple = ()  # the texts of all columns of text, which are delivered as their places in it
 
     def small(self):
-        """A few whole batches of it."""
+        """Returns a data set of a few whole batches."""
         rows = max(2, self.rows // SMALL_SHARE // SMALL_BATCH) * SMALL_BATCH
         return replace(self, rows=rows, group=-(-rows // SMALL_GROUPS))
 
     def write(self, folder):
-        """Draws it into a folder, which is there when it is complete."""
+        """Draws it into a folder, which appears once it is complete."""
         making = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
@@ -59,7 +60,7 @@ def nulls(share):
 
 
 def encoded(encoding, compression="none"):
-    """With an encoding by its name in Parquet, or a dictionary."""
+    """Returns the options of a writer that uses the encoding of that name, or a dictionary."""
     how = {"use_dictionary": False, "column_encoding": encoding} if encoding else {"use_dictionary": True}
     return Data(1_000_000, 50_000, draw.categories, {"compression": compression, **how})
 

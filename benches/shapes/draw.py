@@ -1,11 +1,12 @@
-"""Tables of random rows: for each kind a function of a generator and a number of rows."""
+"""Tables of random rows: each kind is a function of a generator and a number of rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-# How often each of the 13 numbers is null in Criteo's logs, and how many values each of its 26 categories has.
+# The share of nulls in each of the 13 numbers of Criteo's logs, and the number of values of each of its 26
+# categories.
 CLICK_NULLS = [0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.0005, 0.04, 0.45, 0.04, 0.76, 0.22]
 # fmt: off
 CLICK_VALUES = [
@@ -19,13 +20,13 @@ TEXT_COLUMNS = 12
 
 
 def common_first(random, rows, values):
-    """Numbers from 0, each about inversely as often as its rank, as words and products are."""
+    """Draws numbers from 0, each with a frequency about inverse to its rank, as words and products have."""
     numbers = np.exp(random.random(rows, np.float32) * np.float32(np.log1p(values)))
     return np.minimum(numbers, values).astype(np.int32) - 1
 
 
 def clicks(random, rows):
-    """A label, 13 nullable numbers with a long tail, 26 categories."""
+    """Draws a label, 13 nullable numbers with a long tail, and 26 categories."""
     columns = {"label": random.integers(0, 2, rows, np.int32)}
     for at, share in enumerate(CLICK_NULLS, 1):
         numbers = np.floor(np.exp(2 + 1.5 * random.standard_normal(rows, np.float32)))
@@ -37,7 +38,7 @@ def clicks(random, rows):
 
 
 def floats(columns):
-    """Columns of random float32."""
+    """Returns a function that draws columns of random float32."""
 
     def draw(random, rows):
         return pa.table({f"c{at}": random.random(rows, np.float32) for at in range(columns)})
@@ -46,13 +47,13 @@ def floats(columns):
 
 
 def integers(dtype):
-    """One column of random integers."""
+    """Returns a function that draws one column of random integers."""
     limits = np.iinfo(dtype)
     return lambda random, rows: pa.table({"x": random.integers(limits.min, limits.max, rows, dtype)})
 
 
 def fixed_lists(length):
-    """Lists of float32 of one length."""
+    """Returns a function that draws lists of float32 of one length."""
 
     def draw(random, rows):
         return pa.table({"x": pa.FixedSizeListArray.from_arrays(random.random(rows * length, np.float32), length)})
@@ -61,7 +62,7 @@ def fixed_lists(length):
 
 
 def offsets(random, rows, length):
-    """Where rows of half to one and a half times a length begin, and where the last ends."""
+    """Draws offsets of rows whose lengths are half to one and a half times ``length``."""
     lengths = random.integers(length // 2, length + length // 2, rows, endpoint=True)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
@@ -75,7 +76,7 @@ def random_bytes(random, size):
 
 
 def lists(length, values=random_floats):
-    """Lists of differing lengths."""
+    """Returns a function that draws lists of differing lengths."""
 
     def draw(random, rows):
         begin = offsets(random, rows, length)
@@ -85,7 +86,7 @@ def lists(length, values=random_floats):
 
 
 def binary(length):
-    """Random bytes of differing lengths."""
+    """Returns a function that draws random bytes of differing lengths."""
 
     def draw(random, rows):
         begin = offsets(random, rows, length)
@@ -96,7 +97,7 @@ def binary(length):
 
 
 def fixed_binary(length):
-    """Random bytes of one length."""
+    """Returns a function that draws random bytes of one length."""
 
     def draw(random, rows):
         buffers = [None, pa.py_buffer(random.bytes(rows * length))]
@@ -106,7 +107,7 @@ def fixed_binary(length):
 
 
 def tokens(length, vocabulary=50_257):
-    """Lists of one length, whose type does not say so."""
+    """Returns a function that draws lists of one length, as a type of variable length."""
 
     def draw(random, rows):
         begin = np.arange(rows + 1, dtype=np.int32) * length
@@ -116,7 +117,7 @@ def tokens(length, vocabulary=50_257):
 
 
 def with_nulls(share):
-    """Columns of float32 and of int64, of which a share is null."""
+    """Returns a function that draws columns of float32 and of int64, with that share of nulls."""
 
     def draw(random, rows):
         def column(values):
@@ -130,18 +131,18 @@ def with_nulls(share):
 
 
 def categories(random, rows):
-    """20 columns of int32 that every encoding can hold."""
+    """Draws 20 columns of int32 that every encoding can hold."""
     return pa.table({f"c{at}": common_first(random, rows, 30_000) for at in range(20)})
 
 
 def texts(random, rows):
-    """Categories as text, and a target."""
+    """Draws categories as text, and a target."""
     texts = pa.array(TEXTS)
     columns = {f"c{at}": texts.take(random.integers(len(TEXTS), size=rows)) for at in range(TEXT_COLUMNS)}
     return pa.table(columns | {"y": random.standard_normal(rows, np.float32)})
 
 
 def keys(random, rows):
-    """Numbers, and a key of which as many rows have each of 100 values, scattered."""
+    """Draws numbers, and a key with 100 values that are equally frequent and scattered."""
     columns = {f"f{at}": random.standard_normal(rows, np.float32) for at in range(10)}
     return pa.table(columns | {"key": (random.permutation(rows) * 100 // rows).astype(np.int32)})

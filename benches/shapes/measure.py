@@ -1,8 +1,9 @@
-"""One run of a contestant: `python measure.py TASK`, a JSON object; its last line is the result, another one.
+"""Runs one contestant: `python measure.py TASK`, where TASK is a JSON object. The last line that it prints is
+the result, another JSON object.
 
-The first epoch warms up, and gives the time to the first batch. What counts begins at the first batch of the second
-epoch and ends at the first batch of a later one, after whole epochs: there a contestant has as much prepared ahead as
-where it began.
+The first epoch warms up, and gives the time to the first batch. The timed part begins at the first batch of
+the second epoch and ends at the first batch of a later one, after whole epochs: at both points a contestant
+has prepared equally much ahead.
 """
 
 import importlib
@@ -26,20 +27,20 @@ def arrays(batch):
 
 
 def columns(batch):
-    """How many columns there are of each type."""
+    """Counts the columns of each type."""
     values = (column[0] if isinstance(column, tuple) else column for column in batch.values())
     return dict(sorted(Counter(str(array.dtype) for array in values).items()))
 
 
 def touched(batch):
-    """Looks at a few values of each array, as lightly for all contestants."""
+    """Looks at a few values of each array, the same number for all contestants."""
     import numpy as np
 
     return sum(np.add.reduce(array.reshape(-1)[::STRIDE], dtype=np.float64) for array in arrays(batch))
 
 
 def added_up(batch):
-    """The sum of all that is in it."""
+    """Returns the sum of all values of the batch."""
     import numpy as np
 
     values = (column[0] if isinstance(column, tuple) else column for column in batch.values())
@@ -47,9 +48,10 @@ def added_up(batch):
 
 
 def measured(begin, work, seconds, check):
-    """Rate, processor time, and the time from `begin()`, which opens the files, to the first batch.
+    """Measures the rate, the processor time, and the time from `begin()`, which opens the files, to the first
+    batch.
 
-    With `check` the values of the first epoch are added up.
+    With `check`, it also adds up the values of the first epoch.
     """
     started = time.perf_counter()
     loader = begin()
@@ -88,7 +90,7 @@ def main():
     result = measured(lambda: contestant.Loader(work), work, task["seconds"], task["check"])
     result |= {"peak": memory()[0], "versions": versions(contestant.PACKAGES) | contestant.built()}
     print("\n" + json.dumps(result), flush=True)
-    # Threads of an epoch under way are not waited for.
+    # Exiting at once does not wait for the threads of an epoch under way.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The picture: a panel an axis, with both ratios over its points."""
+"""The picture: one panel for each axis, with both ratios over its points."""
 
 import math
 from html import escape
@@ -9,7 +9,7 @@ from verdict import ENOUGH
 
 COLUMNS = 2
 PANEL = (520, 300)
-# Inside a panel, beside the plot.
+# The margins of a panel around the plot.
 LEFT, RIGHT, TOP, BOTTOM = 44, 32, 34, 92
 HEAD = 34  # above the panels
 TICKS = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64]
@@ -44,7 +44,7 @@ class Scale:
 
 
 def drawn(report):
-    """The whole, as a file."""
+    """Writes the whole picture to a file."""
     axes = {name: axis | {"points": measured(axis["points"])} for name, axis in report["axes"].items()}
     points = [point for axis in axes.values() for point in axis["points"].values()]
     scale = Scale([value for point in points for ratio in MEASURES.values() for value in ratio(point)])
@@ -73,7 +73,7 @@ def legend():
 
 
 def panel(axis, scale):
-    """One axis: rules, the names of its points, and a line for each ratio with the spread of the runs."""
+    """Draws one axis: rules, the names of its points, and a line for each ratio with the spread of the runs."""
     right = PANEL[0] - RIGHT
     yield f'<text class="title" x="{LEFT}" y="20">{escape(axis["title"])}</text>'
     for tick in scale.ticks():

@@ -1,4 +1,4 @@
-"""The measurements in Markdown, one table an axis."""
+"""The measurements in Markdown, one table for each axis."""
 
 import statistics
 
@@ -48,7 +48,7 @@ def cells(name, point):
 
 
 def table(points):
-    """One line a point, padded so that a terminal shows it well too."""
+    """Prints one line for each point, padded so that a terminal shows it well too."""
     lines = [HEADS, *(cells(name, point) for name, point in points.items())]
     complete = [line for line in lines if line[2]]
     widths = [max(len(line[at]) for line in complete) for at in range(len(HEADS))]
@@ -62,7 +62,7 @@ def table(points):
 
 
 def versions(report):
-    """Of all packages that took part."""
+    """Returns the versions of all packages that took part."""
     points = [point for axis in report["axes"].values() for point in axis["points"].values()]
     runs = [run for point in points for run in point["forebay"] + point["by_hand"]]
     found = {package: number for run in runs for package, number in run["versions"].items()}

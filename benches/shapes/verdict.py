@@ -1,4 +1,5 @@
-"""What is wrong with the figures: points that are not enough faster, and neighbours that are too far apart."""
+"""What is wrong with the figures: points where forebay is not fast enough, and neighbours that are too far
+apart."""
 
 from itertools import pairwise
 
@@ -31,7 +32,7 @@ REASONS = {
 
 
 def slow(report):
-    """The points below what is enough, a line for each measure."""
+    """Returns the points below the required ratio, one line for each measure."""
     for name, axis in report["axes"].items():
         for at, point in measured(axis["points"]).items():
             for measure in MEASURES:
@@ -40,7 +41,7 @@ def slow(report):
 
 
 def apart(report):
-    """The neighbours that are too far apart, each with the reason if there is one."""
+    """Returns the neighbours that are too far apart, each with the reason if there is one."""
     for name, axis in report["axes"].items():
         speeds = {at: speed(point, axis["per_byte"]) for at, point in measured(axis["points"]).items()}
         for left, right in pairwise(speeds):
@@ -58,7 +59,7 @@ def failed(report):
 
 
 def text(report, figures=True):
-    """All of it in words; without `figures`, which points have none."""
+    """Describes everything that is wrong; without `figures`, only the points that have none."""
     parts = {"Without figures": failed(report)}
     if figures:
         parts[f"Below {ENOUGH} times pyarrow by hand"] = slow(report)

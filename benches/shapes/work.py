@@ -1,4 +1,4 @@
-"""What a contestant is told."""
+"""The work that a contestant is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY = "key"  # the column that a filter is about
 
 @dataclass(frozen=True)
 class Work:
-    """Files, and the batches that are asked of them."""
+    """The files, and the batches that are requested from them."""
 
     folder: Path
     batch: int  # rows
@@ -26,5 +26,5 @@ class Work:
 
     @property
     def files(self) -> list[Path]:
-        """The Parquet files, sorted."""
+        """The paths of the Parquet files, sorted."""
         return sorted(self.folder.glob("*.parquet"))

@@ -1,4 +1,5 @@
-"""A transform of each photograph by albumentations: rate and memory, beside PyTorch's DataLoader with as many workers.
+"""Transforms each photograph with albumentations: rate and memory, compared with PyTorch's DataLoader with
+the same number of workers.
 
     python benches/transforms PHOTOS [--workers 1,2,4] [--turns 3] [--only noop]
 
@@ -46,7 +47,7 @@ def main():
 
 
 def contestants(counts):
-    """The loader, its workers, and the function that it has."""
+    """Yields the loader, its workers, and its function for each contestant."""
     found = [("forebay", 0, "rows")]
     for workers in counts:
         found += [("forebay", workers, "rows"), ("threads", workers, "rows"), ("torch", workers, "rows")]

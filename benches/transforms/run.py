@@ -1,4 +1,4 @@
-"""One run of a contestant: reads an epoch, and prints the rate after its first batches and the memory at its end."""
+"""Runs one contestant: reads an epoch, and prints the rate after its first batches and the memory at its end."""
 
 import json
 import multiprocessing
@@ -17,21 +17,22 @@ import forebay as fb
 
 BATCH = 64
 
-#: A canvas that all photographs fit: they are delivered in their own sizes.
+#: The side of a canvas into which all photographs fit; they are delivered in their own sizes.
 CANVAS = 640
 
 #: Seed of the order, and of the augmentation.
 SEED = 17
 
-#: Batches from one look at memory and processors to the next.
+#: Batches between two readings of memory and processors.
 MEASURED = 10
 
-#: Batches before the clock starts, so that no process starts meanwhile and nothing was made ahead.
+#: Batches before the clock starts, so that no process starts meanwhile and batches that were made ahead are
+# used up.
 BEFORE = 12
 
 
 def pipeline():
-    """What a training on photographs does to each."""
+    """Returns the transform that a training on photographs applies."""
     return albumentations.Compose([
         albumentations.RandomResizedCrop(size=(224, 224)),
         albumentations.ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, p=1.0),
@@ -52,7 +53,7 @@ def same(row):
 
 
 class Photos:
-    """A data set of rows, as a DataLoader takes it: decoded by OpenCV, augmented by albumentations."""
+    """The rows as a data set for a DataLoader: decoded by OpenCV, augmented by albumentations."""
 
     def __init__(self, folder):
         files = sorted(Path(folder).glob("*.parquet"))
@@ -70,9 +71,9 @@ class Photos:
 
 
 def forebay(task):
-    """Batches of forebay."""
+    """Yields the batches of forebay."""
     threads = task["loader"] == "threads"
-    # What does nothing has little to wait for, so the decoder crops as well.
+    # A function that does nothing would leave little to wait for, so the decoder crops as well.
     decode = fb.Image.fit(CANVAS).ragged() if task["function"] == "augment" else fb.Image.random_resized_crop(224)
     loader = fb.Loader(
         task["photos"],
@@ -87,7 +88,7 @@ def forebay(task):
 
 
 def torch(task):
-    """Batches of a DataLoader."""
+    """Yields the batches of a DataLoader."""
     from torch.utils.data import DataLoader
 
     return iter(DataLoader(Photos(task["photos"]), batch_size=BATCH, shuffle=True, num_workers=task["workers"]))
@@ -96,7 +97,8 @@ def torch(task):
 def main():
     task = json.loads(sys.argv[1])
     cv2.setNumThreads(0)
-    # As the guide says: what a DataLoader's workers share by forking, these share by their server.
+    # The guide recommends this: a DataLoader's workers share imports by forking, and these share them through
+    # their server.
     multiprocessing.set_forkserver_preload(["albumentations"])
     batches = torch(task) if task["loader"] == "torch" else forebay(task)
     for _ in range(BEFORE):
@@ -107,7 +109,7 @@ def main():
         rows += len(batch["label"])
         if number % MEASURED == 0:
             memory = max(memory, usage.memory()[1])
-            # The processes end with the epoch, and their times with them.
+            # The processes end with the epoch, and their times are no longer visible then.
             work = (usage.processors()[0] - worked) / rows
     print(json.dumps({"rate": rows / (time.monotonic() - began), "work": work, "memory": memory}))
 

@@ -1,4 +1,4 @@
-"""Starts the process of a contestant, and ends all that is left of it."""
+"""Starts the process of a contestant, and ends everything that it leaves behind."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-# What the processes of contestants import `turns` from.
+# The folder from which the processes of contestants import `turns`.
 BENCHES = Path(__file__).parents[1]
-# Which of the top modules among its arguments an interpreter lacks.
+# Prints those modules among its arguments that an interpreter lacks.
 FIND = """
 import importlib.util, json, sys
 tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 def missing(python, needs):
-    """The reason why a contestant cannot run, if there is one."""
+    """Returns the reason why a contestant cannot run; None if it can."""
     try:
         ran = subprocess.run([python, "-c", FIND, *needs], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):
@@ -43,9 +43,9 @@ def missing(python, needs):
 
 
 def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
-    """The result of a task, from a script in a process of its own, which has `limit` seconds."""
+    """Runs a script in a process of its own for at most `limit` seconds, and returns the result of the task."""
     home.mkdir(parents=True, exist_ok=True)
-    # Their caches in the home folder stay with the bench.
+    # Packages keep their caches in a home folder of the bench.
     own = {"PYTHONPATH": str(BENCHES), "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
         [python, script, json.dumps(task)],
@@ -56,7 +56,7 @@ def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
         text=True,
         start_new_session=True,
     )
-    # Its workers hold the pipes open: the last line is waited for, not the end of the file.
+    # Workers hold the pipes open, so this waits for the last line and not for the end of the file.
     printed, told = [], []
     ended = drain(child, printed, told, limit)
     if not ended:
@@ -68,7 +68,7 @@ def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
 
 
 def drain(child, printed, told, limit):
-    """Collects what a child prints until it exits; false if it had to be stopped."""
+    """Collects what a child prints until it exits; returns false if it had to be stopped."""
 
     def read(pipe, lines):
         lines.extend(line for line in pipe if line.strip())
@@ -91,6 +91,6 @@ def drain(child, printed, told, limit):
 
 
 def cause(told):
-    """The last line of an error that says something, short enough for a table."""
+    """Returns the last line of an error that says something, short enough for a table."""
     errors = [line for line in told if ": " in line and not line.startswith(" ")] or told
     return errors[-1].strip()[:LONGEST] if errors else "ended without a result"

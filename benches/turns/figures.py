@@ -1,4 +1,4 @@
-"""The machine, and figures of the runs of a contestant."""
+"""The machine's processor, and figures of the runs of a contestant."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def machine():
-    """The processor, as the system names it."""
+    """Returns the processor, as the system names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -25,5 +25,5 @@ def middle(runs, key):
 
 
 def ratios(first, runs, key="rate"):
-    """The first contestant's figure over another's, run by run."""
+    """Returns the first contestant's figure divided by another's, run by run."""
     return [one[key] / other[key] for one, other in zip(first, runs, strict=False)]

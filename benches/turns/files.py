@@ -1,4 +1,4 @@
-"""Files that are read before they count."""
+"""Reads files before a measurement."""
 
 
 def warm(folder):

@@ -1,4 +1,4 @@
-"""The processor time and the memory of this process and all that descend from it, and the versions of packages."""
+"""The processor time and the memory of this process and all its descendants, and the versions of packages."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def family():
-    """This process and all that descend from it."""
+    """Returns this process and all its descendants."""
     children = {}
     for entry in os.listdir("/proc"):
         try:
@@ -26,18 +26,20 @@ def family():
 
 
 def processors():
-    """Seconds that the processors worked so far: for the family, and for the whole machine."""
+    """Returns the seconds that the processors have worked so far: for the family, and for the whole machine."""
     own = 0
     for process in family():
         with suppress(OSError):
             own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
-    # user, nice, system, then idle and waiting, which are no work, then interrupts
+    # The fields are user, nice and system, then idle and waiting, which do not count as work, then
+    # interrupts.
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
     return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
 
 
 def memory():
-    """Peak resident bytes of the family, shared pages counted in each process; and bytes that no file backs, now."""
+    """Returns the peak resident bytes of the family, which count shared pages in each process, and the bytes
+    now that no file backs."""
     peak = own = 0
     for process in family():
         try:

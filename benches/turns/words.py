@@ -1,10 +1,10 @@
-"""Words of a bench's command line."""
+"""Types of a bench's command-line arguments."""
 
 import argparse
 
 
 def count(text):
-    """A number of runs or threads: at least one, or there would be nothing to take the median of."""
+    """Parses a number of runs or threads: at least one, because there is no median of nothing."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)

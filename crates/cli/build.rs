@@ -1,4 +1,4 @@
-//! Tells the program how it was optimised, which the compiler does not say.
+//! Passes the optimisation level to the program, because the compiler does not expose it.
 #![allow(clippy::expect_used, reason = "cargo sets what is read here")]
 
 fn main() {

@@ -1,9 +1,10 @@
-//! Compiles the C files of the crate, against the headers of the libjpeg-turbo that is built with it.
+//! Compiles the C files of the crate against the headers of the libjpeg-turbo that is built with it.
 
 use std::path::{Path, PathBuf};
 
-/// The C files, and below them the headers that they share.
+/// The C files.
 const SOURCES: [&str; 3] = ["library.c", "read.c", "write.c"];
+/// The headers that the C files include.
 const HEADER: &str = "library.h";
 
 fn main() {

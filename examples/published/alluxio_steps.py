@@ -1,4 +1,5 @@
-"""An accelerator fed from a store, uncached and cached on the node, as Alluxio published it for AlexNet.
+"""Feeds an accelerator from a store, with and without a cache on the node: the experiment that Alluxio
+published for AlexNet.
 
     cargo build --release --workspace
     python examples/published/alluxio_steps.py [--scale 0.004]
@@ -9,11 +10,12 @@ benchmark and counts images/s. Of its models "AlexNet has relatively simpler arc
 result in an I/O bottleneck when storage becomes slower"; with the data cached beside the training, "Alluxio brings
 nearly 2X performance improvement on an EC2 p2.8xlarge machine".
 
-Here the accelerator is simulated: a step is a fixed time from batch in hand (64 images at `--accelerator` images/s).
-The store is 30 ms away (p99 300 ms), and its link gives half of what the accelerator takes, or one and a half. Each
-line is one process: images/s over the epochs after the first, and how busy the accelerator was; the last line is the
-bound, the same files on a local disk. The cache keeps the files of the images, as Alluxio does, and no pixels. What it
-can give is what the link lacks: "nearly 2X" is a link of half.
+Here the accelerator is simulated: a step is a fixed time from batch in hand (64 images at `--accelerator`
+images/s). The store is 30 ms away (p99 300 ms), and its link gives half of what the accelerator takes, or one
+and a half times that. Each line is one process: images/s over the epochs after the first, and how busy the
+accelerator was; the last line is the upper bound, the same files on a local disk. The cache keeps the files
+of the images, as Alluxio does, and no pixels. It can add only what the link lacks: with half of the demand,
+that is "nearly 2X".
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ BATCH = 64
 
 
 def work(url: str, cached: bool, threads: int, epochs: int, step: float) -> dict[str, float]:
-    """Trains for some epochs: images/s and busy share after the first, and the bytes that the store sent meanwhile."""
+    """Trains for some epochs: returns images/s and the busy share after the first, and the bytes that the
+    store sent meanwhile."""
     import forebay as fb
 
     with (
@@ -91,7 +94,7 @@ def main() -> None:
     lines = []
     for (link, cache), runs in found.items():
         rates = [run["rate"] for run in runs]
-        # Run by run, so that both met the same machine.
+        # The ratio is taken run by run, so that both met the same machine.
         times = [run["rate"] / plain["rate"] for run, plain in zip(runs, found[link, "none"])]
         busy = middle([100 * run["busy"] for run in runs], "{:.0f} %")
         remote = middle([run["sent"] / 1e6 for run in runs], "{:,.1f}")

@@ -1,6 +1,6 @@
 """Helpers that the published experiments share: data that is made once, a remote store, and a table.
 
-Only the standard library is needed, so that a contestant with an interpreter of its own can import it too.
+It needs only the standard library, so that a contestant with another interpreter can import it too.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# To the first byte: a median and a hundredth that are typical of an object store in the same region.
+# The delays to the first byte, a median and a 99th percentile that are typical of an object store in the same
+# region.
 FAR = ["--first-byte-median-ms", "30", "--first-byte-p99-ms", "300"]
 BUCKET = "data"
 URL = f"s3://{BUCKET}"
 
 
 def parser(description: str | None, scale: float) -> argparse.ArgumentParser:
-    """The options that all experiments have; `scale` is the share of the published size that is quick to run."""
+    """Returns a parser with the options that all experiments have; `scale` is the share of the published size
+    that runs quickly."""
     built = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parents[2] / "target"))
     built.add_argument("--scale", type=float, default=scale, help=f"of the published number of rows (default {scale})")
@@ -39,7 +41,7 @@ def parser(description: str | None, scale: float) -> argparse.ArgumentParser:
 
 @contextmanager
 def drawn(folder: Path | None, name: str, rows: int, *words: str) -> Iterator[Path]:
-    """A data set of `forebay synth`, drawn where it is not there yet."""
+    """Returns a data set of `forebay synth`, and draws it where it does not exist yet."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(folder or temporary) / f"{name}-{rows}"
         if not any(path.glob("*.parquet")):
@@ -57,7 +59,8 @@ def stored_bytes(data: Path) -> int:
 
 @contextmanager
 def served(server: Path, data: Path, *words: str) -> Iterator[dict[str, str]]:
-    """`data` as the bucket of a store; the environment that leads to it. See `fault-server --help`."""
+    """Serves `data` as the bucket of a store; returns the environment that leads to it. See `fault-server
+    --help`."""
     if not server.exists():
         sys.exit(f"{server}: not there (build it with cargo build --release --workspace, or say --server)")
     command = [str(server), "--folder", f"{BUCKET}={data}", *words]
@@ -77,7 +80,7 @@ def served(server: Path, data: Path, *words: str) -> Iterator[dict[str, str]]:
 
 
 def sent() -> int:
-    """Bytes that the store has sent so far, by its own count."""
+    """Returns the bytes that the store has sent so far, by its own count."""
     with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/_stats") as answer:
         return int(json.load(answer)["bytes_sent"])
 
@@ -86,9 +89,9 @@ def sent() -> int:
 
 
 def apart(task: Sequence[Any], environment: dict[str, str], python: str = sys.executable) -> Any:
-    """The answer of this script to `--one TASK`, in a process and with cache folders of its own."""
+    """Returns the answer of this script to `--one TASK`, run in a process and with cache folders of its own."""
     with tempfile.TemporaryDirectory() as home:
-        # Caches in the home folder would make epoch 1 an epoch 2.
+        # With caches in the home folder, epoch 1 would run like epoch 2.
         environ = {**os.environ, **environment, "XDG_CACHE_HOME": home}
         command = [python, sys.argv[0], "--one", json.dumps(task)]
         ran = subprocess.run(command, env=environ, capture_output=True, text=True)
@@ -98,7 +101,7 @@ def apart(task: Sequence[Any], environment: dict[str, str], python: str = sys.ex
 
 
 def missing(modules: Iterable[str], python: str = sys.executable) -> list[str]:
-    """Those of `modules` that an interpreter does not have."""
+    """Returns those of `modules` that an interpreter does not have."""
     if python == sys.executable:
         return [name for name in modules if importlib.util.find_spec(name) is None]
     find = "import importlib.util as u, json, sys; print(json.dumps([n for n in sys.argv[1:] if not u.find_spec(n)]))"
@@ -110,7 +113,7 @@ def missing(modules: Iterable[str], python: str = sys.executable) -> list[str]:
 
 
 def stepped(batches: Iterable[Any], seconds: float) -> Iterator[Any]:
-    """`batches`, each held for as long as a simulated accelerator takes for a step."""
+    """Yields `batches`, and holds each for as long as a simulated accelerator takes for a step."""
     for batch in batches:
         over = time.perf_counter() + seconds
         yield batch
@@ -126,13 +129,13 @@ def table(names: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[
 
 
 def middle(values: Sequence[float], form: str = "{:,.0f}") -> str:
-    """The median, and the spread where there is one."""
+    """Returns the median, and the spread where there is one."""
     shown = form.format(statistics.median(values))
     low, high = form.format(min(values)), form.format(max(values))
     return shown if low == high else f"{shown} ({low} to {high})"
 
 
 def conditions() -> None:
-    """Prints the conditions of the figures."""
+    """Prints the conditions under which the figures were measured."""
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} processors, load {load:.1f} before the run, Python {sys.version.split()[0]}\n")

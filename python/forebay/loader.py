@@ -62,7 +62,7 @@ __all__ = ["Loader"]
 
 
 class _Reopened(NamedTuple):
-    """What a loader is made of, over another version of its table."""
+    """What a loader consists of when it is opened at another version of its table."""
 
     native: _forebay.Loader
     datasets: list[Dataset]
@@ -389,7 +389,7 @@ class Loader:
         close_at_exit(self)
 
     def _of_sources(self) -> list[dict[str, Any]]:
-        """The arguments of each source."""
+        """Returns the arguments of each source."""
         return [self._arguments]
 
     def _settle(self) -> None:
@@ -544,7 +544,7 @@ class Loader:
         """The places where the rows of a step are stored, in the order of delivery. The step may be in the
         past or in the future. Nothing is read.
 
-        The list includes rows that ``on_bad_row`` leaves out. A step that is passed over has its rows too.
+        The list includes rows that ``on_bad_row`` leaves out, and the rows of steps that are skipped.
 
         Parameters
         ----------
@@ -947,7 +947,8 @@ class Loader:
         self._native.check_process()
 
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """The loader over the versions of its tables that a state was saved with, if it is over others."""
+        """Returns the loader at the versions of its tables that a state was saved with; ``None`` if it has
+        these versions."""
         if self._is_mix or isinstance(self._arguments["urls"], Dataset):
             return None
         versions = of_state(self._datasets[0], state)
@@ -957,14 +958,14 @@ class Loader:
         return self._at(versions)
 
     def _at(self, versions: Mapping[str, str]) -> _Reopened:
-        """The loader over other versions of its tables."""
+        """Returns the loader at other versions of its tables."""
         options = checked(self._arguments)
         dataset = opened_for(self._arguments, options[1], None, versions)
         native = _forebay.Loader([(dataset._native, *options, 1.0)], None, numbered=self._numbered)
         return _Reopened(native, [dataset], [(dataset._place(), dataset.fingerprint)])
 
     def _take(self, reopened: _Reopened) -> None:
-        """Goes over to other versions of its tables."""
+        """Replaces this loader's parts by those at other versions of its tables."""
         self._native.close()
         self._release()
         self._native, self._datasets, self._carried = reopened
@@ -996,7 +997,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def _versions(saved: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """The versions of the tables of a source of a state, as metrics."""
+    """Yields, as metrics, the versions of the tables that the state of a source has."""
     of_one = {f"{prefix}table_version": float(saved["table"]["version"])} if "table" in saved else {}
     several = enumerate(saved.get("tables", []))
     return of_one | {f"{prefix}tables/{number}/version": float(table["version"]) for number, table in several}
@@ -1011,8 +1012,8 @@ def opened_for(
     fingerprint: str | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """The data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the data
-    set must have it. Tables are at ``versions`` by their locations, where these are given."""
+    """Opens the data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the
+    data set must have it. Tables are opened at their version in ``versions``, by location."""
     urls = arguments["urls"]
     if isinstance(urls, Dataset):
         return urls

@@ -1,4 +1,4 @@
-"""The versions of the tables that a loader is over: those of a state, and the newest at each epoch."""
+"""The versions of a loader's tables: those of a state, and the newest ones at each epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: Seconds that ranks wait for the one that looks for the newest version.
+#: The seconds that ranks wait for the rank that looks for the newest version.
 _TIMEOUT_SECONDS = 600.0
 
 #: The rank that looks for the newest version.
@@ -24,9 +24,11 @@ _LOOKING = 0
 
 
 def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | None:
-    """The versions of a state by the locations of their tables, where the data set has others.
+    """Returns the versions that a state has, by the locations of their tables, if the open data set has
+    others.
 
-    ``None`` if it has these, or if it is not of the state's tables, which the state itself is then refused for.
+    It returns ``None`` if the versions are the same, or if the state belongs to other tables; loading the
+    state then fails.
     """
     table, several = state.get("table"), state.get("tables")
     saved = several if isinstance(several, list) else [table] if isinstance(table, Mapping) else []
@@ -43,10 +45,10 @@ def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | Non
 
 
 def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, timestamp: Any) -> None:
-    """Refuses a state of other versions than the one that the user asked for.
+    """Refuses a state with other versions than the one that the user asked for.
 
-    The name of a branch is no fixed version, so a state of an earlier one is resumed at that. The number of the
-    state's version fits although the state has other columns than those of its time.
+    A branch name is not a fixed version, so a state of an earlier version is resumed at that version. The
+    version number of a state is accepted even if the table's columns have changed since.
     """
     if timestamp is None and (version is None or (isinstance(version, str) and not version.isdigit())):
         return
@@ -72,12 +74,13 @@ class Follow:
         self._store = None if follow is True else follow
         self._urls = arguments["urls"]
         self._shard: Shard | None = arguments["shard"]
-        # What this rank has put into the store: an epoch that is begun again keeps its versions.
+        # The versions that this rank has put into the store, so that an epoch that is begun again keeps its
+        # versions.
         self._told: dict[int, list[str]] = {}
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], dataset: Dataset) -> Follow | None:
-        """The option ``follow`` of a loader, if it has one."""
+        """Returns the option ``follow`` of a loader; ``None`` if it is off."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None
@@ -102,7 +105,8 @@ class Follow:
         return cls(follow, arguments)
 
     def newest(self, dataset: Dataset, epoch: int) -> dict[str, str] | None:
-        """The versions of an epoch by the locations of their tables, where the data set has others."""
+        """Returns the versions of an epoch, by the locations of their tables, if the open data set has
+        others."""
         here = _versions(dataset)
         versions = self._looked_up(dataset, epoch)
         if len(versions) != len(here):
@@ -114,7 +118,7 @@ class Follow:
         return None if wanted == here else wanted
 
     def _looked_up(self, dataset: Dataset, epoch: int) -> list[str]:
-        """The versions of the tables in the order of the locations."""
+        """Returns the newest versions of the tables, in the order of the locations."""
         if self._store is None:
             return self._found(dataset)
         key = f"{key_of(self._urls, 'versions')}/{epoch}"

@@ -125,8 +125,8 @@ class OrderDict(_OrderDict, total=False):
     samples: str
     """The definition of a sample, as JSON. If it is present, all numbers of rows count samples."""
     skipped: list[list[int]]
-    """Ranges of rows that are passed over: an epoch, the first row, and the row after the last. The key is
-    absent without any."""
+    """Ranges of rows that are skipped: an epoch, the first row, and the row after the last. The key is absent
+    if there are none."""
 
 
 class SplitDict(TypedDict):
@@ -243,7 +243,7 @@ class MixStateDict(_MixStateDict, total=False):
     max_passes: list[int | None]
     """The most passes over each source in an epoch. The key is absent if there is no limit."""
     skipped: list[list[int]]
-    """The ranges of steps that are passed over. The key is absent if there are none."""
+    """The ranges of steps that are skipped. The key is absent if there are none."""
 
 
 class ShuffleDict(TypedDict):
@@ -291,7 +291,7 @@ class _SpecDict(TypedDict, total=False):
     deny_from: list[tuple[int, dict[str, Any]]]
     """The rows that are left out from a step on, by the step."""
     skip_steps: list[list[int]]
-    """The steps that are passed over."""
+    """The steps that are skipped."""
 
 
 class SpecDict(_SpecDict, ColumnsDict):
@@ -378,8 +378,8 @@ class SourcePlanDict(TypedDict):
     passes: int
     """Number of passes over the source that the epoch begins."""
     unread: int
-    """Number of rows in the passes over the source that are not read: those left at the end of the last one, and those
-    of steps that are passed over."""
+    """Number of rows in the passes over the source that are not read: those left at the end of the last one,
+    and those of skipped steps."""
 
 
 class MixPlanDict(TypedDict):
@@ -452,7 +452,8 @@ class NextBinDict(TypedDict):
 
 
 class BucketDict(TypedDict):
-    """What the training loop did in one bucket of a timeline. Time between epochs is in none of its numbers."""
+    """What the training loop did in one bucket of a timeline. None of its numbers includes the time between
+    epochs."""
 
     waits: dict[str, float]
     """Seconds that it waited, by the stage that caused the wait."""

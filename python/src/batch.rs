@@ -106,7 +106,7 @@ impl Batch {
         Ok(self.at(self.place(py, name)?))
     }
 
-    /// The batch as Arrow has it.
+    /// The batch as Arrow.
     pub(crate) fn rows(&self) -> &RecordBatch {
         &self.batch
     }

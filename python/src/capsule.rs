@@ -38,7 +38,7 @@ fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
 /// The remedy for names that no option can change.
 const LEFT_OUT: &str = "leave it out with `columns`, or read it as numpy has it";
 
-/// Says what has a name that cannot be passed on.
+/// The part of a column that has a name which cannot be passed on.
 #[derive(PartialEq)]
 enum Named {
     Column,

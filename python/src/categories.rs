@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::batch::Batch;
 use crate::errors;
 
-/// How often each value of a column occurs.
+/// The number of occurrences of each value of a column.
 #[pyclass(module = "forebay._forebay", name = "CategoryCounts")]
 pub(crate) struct Counts {
     counts: CategoryCounts,

@@ -79,7 +79,7 @@ impl Dataset {
         self.dataset.release();
     }
 
-    /// Writes the index of each opened folder, and returns as JSON what is in each.
+    /// Writes the index of each opened folder, and returns the contents of each index as JSON.
     fn write_index(&self, py: Python<'_>) -> PyResult<String> {
         let dataset = self.dataset.clone();
         let written = interruptible(py, move || dataset.write_index())?;
@@ -93,7 +93,7 @@ impl Dataset {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// A warning that was not returned yet.
+    /// Returns a warning that was not returned before; `None` if there is none.
     fn take_warning(&self) -> Option<String> {
         self.dataset.take_warning()
     }
@@ -124,7 +124,7 @@ impl Dataset {
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The version of the table that it is, if it is one.
+    /// The version of the table, if the data set is one.
     fn version(&self) -> Option<u64> {
         match self.dataset.tables() {
             [table] => Some(table.version),
@@ -132,14 +132,14 @@ impl Dataset {
         }
     }
 
-    /// The location and identity of its tables, and the text that opens the same version of each again, in
-    /// the order of its locations.
+    /// Returns, for each table in the order of its locations, the location, the identity, and the text that
+    /// opens the same version again.
     fn tables(&self) -> Vec<(String, String, String)> {
         let tables = self.dataset.tables().iter();
         tables.map(|table| (table.location.to_string(), table.id.to_string(), table.opened_as())).collect()
     }
 
-    /// The newest versions of its tables by their locations, if it has others.
+    /// Returns the newest versions of the tables by their locations, if they differ from the open ones.
     fn newest_versions(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<String, u64>>> {
         let dataset = self.dataset.clone();
         interruptible(py, move || dataset.newest_versions())
@@ -156,13 +156,13 @@ impl Dataset {
     }
 }
 
-/// The options of a store for the settings that pyiceberg has for the files of a table.
+/// Translates pyiceberg's settings for the files of a table into the options of a store.
 #[pyfunction]
 pub(crate) fn store_options(location: &str, settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     source::store_options(location, &settings)
 }
 
-/// The type with a name of numpy or pyarrow.
+/// Returns the type that numpy or pyarrow calls `name`.
 fn partition_type(name: &str) -> forebay::Result<DataType> {
     Ok(match name {
         "string" | "large_string" | "string_view" | "str" => DataType::Utf8View,

@@ -224,9 +224,9 @@ impl Image {
 
     /// Takes raw pixels from the cells instead of encoded images.
     ///
-    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``. All
-    /// else is as for encoded images: the draws for a row are the same, and so is every pixel as of a PNG of
-    /// these pixels. A cell of another length is a bad row.
+    /// A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``.
+    /// Everything else works as for encoded images: a row gets the same draws, and the same pixels as if the
+    /// levels were stored as PNG. A cell of another length is a bad row.
     ///
     /// Parameters
     /// ----------
@@ -260,7 +260,7 @@ impl Image {
 
     /// Sets the filter of the resize.
     ///
-    /// Each is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+    /// Each filter is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
     ///
     /// Parameters
     /// ----------

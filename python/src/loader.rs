@@ -184,7 +184,7 @@ impl Loader {
         Ok(py.detach(write).or_raise(py)?.to_string_lossy().into_owned())
     }
 
-    /// A warning that was not returned yet.
+    /// Returns a warning that was not returned before; `None` if there is none.
     fn take_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.loader.get(py)?.take_warning())
     }

@@ -32,7 +32,8 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The same for arrays with several sides; the last ones, of one length each, are one among the items.
+    /// Returns such rows as arrays with several sides. Trailing sides that each have one length are a single
+    /// side among the items.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,

@@ -32,7 +32,7 @@ impl Schema {
         Schema { schema }
     }
 
-    /// The schema as Arrow has it.
+    /// The schema as Arrow.
     pub(crate) fn fields(&self) -> &SchemaRef {
         &self.schema
     }

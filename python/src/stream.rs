@@ -30,7 +30,7 @@ pub(crate) fn arrow_stream<'py>(
     capsule::stream(py, Box::new(Batches { at: At::Beginning(begin), schema, columns }))
 }
 
-/// The schema of an `arrow_array_stream` capsule with these masks, as an `arrow_schema` capsule.
+/// Returns the schema of an `arrow_array_stream` capsule with these masks, as an `arrow_schema` capsule.
 #[pyfunction]
 pub(crate) fn arrow_schema<'py>(
     py: Python<'py>,
@@ -40,7 +40,7 @@ pub(crate) fn arrow_schema<'py>(
     capsule::schema(py, &columned(schema, &masks).0)
 }
 
-/// The columns of a stream, and their schema.
+/// Finds the columns of a stream and their schema.
 fn columned(schema: &schema::Schema, masks: &[(String, String)]) -> (SchemaRef, Vec<Columned>) {
     let stored = schema.fields();
     let place = |name: &str| stored.index_of(name).ok();
@@ -58,12 +58,12 @@ fn columned(schema: &schema::Schema, masks: &[(String, String)]) -> (SchemaRef, 
     (schema, columns)
 }
 
-/// The place of a column in a batch, and that of its mask.
+/// The positions of a column and of its mask in a batch.
 type Columned = (usize, Option<usize>);
 
 /// The progress of a stream.
 enum At {
-    /// Nothing was asked for. The function begins the epoch.
+    /// No batch was requested yet. The function begins the epoch.
     Beginning(Py<PyAny>),
     Epoch(Py<PyIterator>),
     End,

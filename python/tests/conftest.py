@@ -21,18 +21,19 @@ import pytest
 import forebay as fb
 
 ROWS = 1_000
-# What the tests have on disk at a time, at most.
+# The most bytes that the tests have on disk at a time.
 WRITTEN = 3 << 30
 
-# For all processes: a cluster of their own, and none that another program has started on this machine, or has left behind.
+# Every process starts its own cluster, and never joins one that another program has started on this machine
+# or left behind.
 os.environ["RAY_ADDRESS"] = "local"
 
 
 def pytest_sessionstart() -> None:
-    """Puts what the tests write where a cache has room.
+    """Puts the files of the tests on a disk where a cache has room.
 
-    A cache leaves a tenth of a disk and 1 GiB free, and would keep nothing on a fuller one, such as that of a machine on
-    which all of this was just built. Memory serves instead, where there is enough.
+    A cache leaves a tenth of a disk and 1 GiB free, and would keep nothing on a fuller disk, such as that of
+    a build machine. Memory is used instead if there is enough.
     """
     folder, memory = tempfile.gettempdir(), "/dev/shm"
     if room(folder) < WRITTEN <= room(memory):
@@ -42,9 +43,9 @@ def pytest_sessionstart() -> None:
 
 
 def room(folder: str) -> int:
-    """Bytes that caches may fill in a folder.
+    """Returns the bytes that caches may fill in a folder.
 
-    Blocks that are kept for the superuser are not part of the disk here, as for the cache.
+    Blocks that are reserved for the superuser do not count as part of the disk, as in the cache itself.
     """
     try:
         disk = os.statvfs(folder)
@@ -56,7 +57,7 @@ def room(folder: str) -> int:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A session of two local workers, for tests that ask for PySpark."""
+    """A Spark session with two local workers, for tests that need PySpark."""
     sql = pytest.importorskip("pyspark.sql")
     setup = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = setup.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2").getOrCreate()
@@ -66,7 +67,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def table() -> pa.Table:
-    """One column of every kind that a batch can have; ``id`` is the row's own number."""
+    """Returns one column of every kind that a batch can have; ``id`` is the number of the row."""
     rng = np.random.default_rng(7)
     rows = range(ROWS)
     return pa.table(
@@ -144,7 +145,7 @@ def write_photos(folder: Path, rows: int) -> None:
 
 @pytest.fixture(scope="session")
 def foreign() -> Path:
-    """Data of other people's making, where it is at hand."""
+    """The folder with data of other projects, if it is available."""
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     folder = Path(os.environ.get("FOREBAY_TEST_DATA", beside))
     if not folder.is_dir():
@@ -153,12 +154,13 @@ def foreign() -> Path:
 
 
 def ids(batches: object) -> list[list[int]]:
-    """The rows of each batch by their number."""
+    """Returns the row numbers of each batch."""
     return [batch["id"].tolist() for batch in batches]  # type: ignore[attr-defined]
 
 
 def planned_batches(ranks: list[fb.Loader], epoch: int) -> Iterator[fb.Batch]:
-    """The batches of an epoch, of one rank after another; each has the rows that the plan names, in their order."""
+    """Returns the batches of an epoch, rank by rank, and checks that each has the rows that the plan names,
+    in their order."""
     assert len({len(loader) for loader in ranks}) == 1
     for loader in ranks:
         for step, batch in enumerate(loader.epoch(epoch)):
@@ -168,7 +170,7 @@ def planned_batches(ranks: list[fb.Loader], epoch: int) -> Iterator[fb.Batch]:
 
 
 def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each row group of the files of a folder, in the order of a data set."""
+    """Yields the rows of each row group of the files in a folder, in the order of a data set."""
     for path in sorted(root.glob("*.parquet")):
         file = pq.ParquetFile(path)
         for group in range(file.num_row_groups):
@@ -176,14 +178,15 @@ def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 def need_keras(backend: str) -> None:
-    """Skips where Keras or its backend is not installed. Nothing is imported: Keras takes one backend for good."""
+    """Skips the test if Keras or its backend is not installed. Nothing is imported, because a process cannot
+    change the backend of Keras."""
     for package in ("keras", backend):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
 
 
 def with_keras(backend: str, script: str, *arguments: object, timeout: float) -> subprocess.CompletedProcess[str]:
-    """A script in a process of its own, where Keras has this backend."""
+    """Runs a script with this Keras backend in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
         capture_output=True,
@@ -194,7 +197,7 @@ def with_keras(backend: str, script: str, *arguments: object, timeout: float) ->
 
 
 def png(pixels: np.ndarray[Any, Any], **options: Any) -> bytes:
-    """The PNG that Pillow writes of an image of 8 bits."""
+    """Returns the PNG that Pillow writes for an image of 8 bits."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -203,14 +206,14 @@ def png(pixels: np.ndarray[Any, Any], **options: Any) -> bytes:
 
 
 def small(where: Path, **arguments: object) -> fb.Loader:
-    """A loader with the options of most tests."""
+    """Makes a loader with the options of most tests."""
     options: dict[str, object] = {"batch_size": 64, "shuffle": fb.Shuffle(seed=17, window_rows=200), "threads": 2}
     return fb.Loader(where, **{**options, **arguments})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``photos``, ``held-out`` and ``clicks``, as the README and the examples want them."""
+    """A folder with ``photos``, ``held-out`` and ``clicks``, as the README and the examples expect."""
     folder = tmp_path_factory.mktemp("drawn")
     for name, rows, seed in (("photos", 400, 0), ("held-out", 100, 1)):
         assert fb.main(["synth", str(folder / name), "--rows", str(rows), "--seed", str(seed)]) == 0

@@ -1,4 +1,4 @@
-"""A REST catalogue of Iceberg for tests: the tables of an SQL catalogue of pyiceberg, behind a login.
+"""A REST catalogue of Iceberg for tests: it serves the tables of pyiceberg's SQL catalogue behind a login.
 
     python iceberg_rest.py ROOT
 

@@ -1,4 +1,4 @@
-"""Writes tables of Iceberg with Spark, and what Spark reads of each of their snapshots.
+"""Writes Iceberg tables with Spark, and saves what Spark reads from each of their snapshots.
 
 python iceberg_spark.py WAREHOUSE EXPECTED JAR
 """
@@ -75,7 +75,7 @@ for version in (1, 2, 3):
 t = "c.db.t4"
 jvm, gateway = spark._jvm, spark.sparkContext._gateway
 sql(f"create table {t} (id bigint, name string, w double) using iceberg tblproperties ('format-version'='2')")
-# Numbers of more than 32 bits, as those are what the gateway hands to Java as long.
+# These numbers have more than 32 bits, because the gateway passes only such numbers to Java as long.
 high = 1 << 40
 sql(f"insert into {t} select {high} + id, if(id % 3 = 0, null, concat('n', id % 10)), id / 2 from range(0, 50)")
 

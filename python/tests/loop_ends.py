@@ -1,6 +1,7 @@
-"""Each way in which the loop of a door may end: nothing of it is left, and the next epoch is right.
+"""Ends the training loop over one framework in each possible way, and checks that nothing is left over and
+that the next epoch is right.
 
-Run in a process that has no other loader, as its threads, children, files and shared memory are counted.
+It runs in a process without any other loader, because it counts threads, children, files and shared memory.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ Batches = Callable[[fb.Loader], Iterable[Any]]
 
 
 class Mine(Exception):
-    """What a step raises."""
+    """The exception that a step raises."""
 
 
 class Ends:
-    """The ends of the loop over a door's ``batches`` of ``data``, whose files have ``folder`` in their paths.
+    """Ends the loop over the ``batches`` of ``data``, whose files have ``folder`` in their paths.
 
-    ``data`` may be a function that opens a data set: one that is open has threads.
+    ``data`` may be a function that opens a data set, because an open data set has threads.
     """
 
     def __init__(self, data: Any, folder: str, batches: Batches, **options: Any) -> None:
@@ -44,9 +45,9 @@ class Ends:
         self.whole: list[list[int]] = []
 
     def run(self, *, forks: bool = True, interrupts: bool = True) -> None:
-        """All of them, but for what the framework does not bear."""
+        """Runs all ends, except those that the framework does not survive."""
         self.all_of_an_epoch()
-        # Of the framework itself, such as a resource tracker.
+        # These children belong to the framework, such as a resource tracker.
         self.children = self.left()[1]
         ends = [self.early, self.exception, self.two_at_once]
         for end in ends + [self.fork] * forks + [self.interrupt] * interrupts:
@@ -71,7 +72,7 @@ class Ends:
             assert self.is_whole(train)
 
     def early(self) -> None:
-        """At any batch."""
+        """Leaves the loop at each batch."""
         with self.loader() as train:
             for stop in (1, 7, 19):
                 for at, batch in enumerate(self.batches(train), 1):  # noqa: B007  it is dropped below
@@ -81,7 +82,7 @@ class Ends:
             assert self.is_whole(train)
 
     def exception(self) -> None:
-        """It comes out as it is."""
+        """An exception in the loop is raised unchanged."""
         with self.loader() as train:
             try:
                 for _ in self.batches(train):
@@ -135,7 +136,7 @@ class Ends:
             assert self.is_whole(train)
 
     def left(self) -> tuple[list[str], list[str], list[str], list[str]]:
-        """Threads, children, open files and segments of shared memory."""
+        """Returns the threads, children, open files and segments of shared memory."""
         gc.collect()
         names = []
         for entry in os.listdir("/proc/self/task"):
@@ -148,7 +149,7 @@ class Ends:
         threads += [thread.name for thread in threading.enumerate() if "forebay" in thread.name]
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
             ours = children.read().split()
-        # Other programs of the machine have theirs.
+        # Other programs of the machine have segments too.
         shared = [name for name in os.listdir("/dev/shm") if str(os.getpid()) in name and name not in self.before]
         files = []
         for number in os.listdir("/proc/self/fd"):
@@ -172,6 +173,6 @@ class Ends:
 
 
 def rows(batch: Any) -> list[int]:
-    """The ids of a batch."""
+    """Returns the ids of a batch."""
     batch = batch[0] if isinstance(batch, tuple) else batch["id"]
     return np.asarray(batch).tolist()  # type: ignore[no-any-return]

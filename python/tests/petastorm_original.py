@@ -1,7 +1,7 @@
-"""What Petastorm itself makes of data sets: run by an interpreter that has it, for the tests to compare with.
+"""Runs Petastorm itself on data sets, with an interpreter that has it, for the tests to compare with.
 
-``petastorm_original.py OUT`` reads a list of calls as JSON from its standard input, and writes what they gave to OUT as a
-pickle, in order. A call is ``[function, arguments]``.
+``petastorm_original.py OUT`` reads a list of calls as JSON from standard input, and pickles their results to
+OUT, in order. A call is ``[function, arguments]``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 
 
 def rows(url, **options):
-    """The rows of ``make_reader``, as dicts, and the fields of its schema."""
+    """Returns the rows of ``make_reader`` as dicts, and the fields of its schema."""
     from petastorm import make_reader
 
     with make_reader(url, reader_pool_type="dummy", **options) as reader:
@@ -21,11 +21,11 @@ def rows(url, **options):
 
 
 def batches(url, **options):
-    """The batches of ``make_batch_reader``, as dicts, and the fields of its schema."""
+    """Returns the batches of ``make_batch_reader`` as dicts, and the fields of its schema."""
     from petastorm import make_batch_reader
 
     with make_batch_reader(url, reader_pool_type="dummy", **options) as reader:
-        # Columns of folders are categories of pandas there.
+        # Petastorm returns key columns as pandas categories.
         made = [{name: _array(column) for name, column in batch._asdict().items()} for batch in reader]
         return made, fields(reader.schema)
 
@@ -35,7 +35,7 @@ def _array(column):
 
 
 def split(url, fractions, index, field):
-    """The ids of the rows of a part of a split."""
+    """Returns the ids of the rows in one part of a split."""
     from petastorm import make_reader
     from petastorm.predicates import in_pseudorandom_split
 
@@ -45,7 +45,7 @@ def split(url, fractions, index, field):
 
 
 def selected(url, index, values):
-    """The ids of the rows in the row groups that an index selects."""
+    """Returns the ids of the rows in the row groups that an index selects."""
     from petastorm import make_reader
     from petastorm.selectors import SingleIndexSelector
 
@@ -61,9 +61,9 @@ def fields(schema):
 
 
 def write(folder, count, old=None):
-    """Writes rows of every codec with the original's codecs and pickles, without Spark's job.
+    """Writes rows of every codec with Petastorm's own codecs and pickles, without a Spark job.
 
-    With ``old`` the schema is pickled as a version before: see ``_old_pickle``.
+    With ``old`` the schema is pickled as in an older version: see ``_old_pickle``.
     """
     import decimal
     import os
@@ -175,8 +175,9 @@ def write(folder, count, old=None):
 
 
 def _old_pickle(schema, protocol, restored):
-    """The schema as versions until 0.7 pickled it: on Python 2 with protocol 0 and numpy's names of then, on Python 3
-    with protocol 3; the fields as named tuples that PySpark has replaced, if ``restored``, or as they are."""
+    """Pickles the schema as versions until 0.7 did: on Python 2 with protocol 0 and the numpy names of that
+    time, on Python 3 with protocol 3. With ``restored`` the fields are named tuples that PySpark has
+    replaced; otherwise they are unchanged."""
     import io
 
     import pyspark.serializers
@@ -244,7 +245,7 @@ def _row(number):
         "grey_jpeg": ramp,
         "any_jpeg": photo[: 8 + number % 9],
     }
-    # A null among times is an error there.
+    # In such a column, Petastorm raises an error for a null among times.
     always = ("at", "id", "small", "far", "matrix", "half", "strings", "packed_open", "png16", "grey16")
     if number % 3 == 0:
         row = {name: value if name in always else None for name, value in row.items()}
@@ -252,7 +253,7 @@ def _row(number):
 
 
 def plain(folder):
-    """Writes Parquet without a schema of Petastorm, of the types that it reads."""
+    """Writes Parquet files without a Petastorm schema, of the types that it can read."""
     import datetime
     import decimal
 
@@ -298,10 +299,10 @@ if __name__ == "__main__":
     import pyspark.serializers
 
     if not hasattr(pyarrow, "register_default_serialization_handlers"):
-        # Versions before 0.8 import it, and call it for pools of processes alone.
+        # Versions before 0.8 import this function, but call it only for process pools.
         pyarrow.register_default_serialization_handlers = None
     if not hasattr(pyspark.serializers, "_restore"):
-        # What old versions of PySpark had for the named tuples that they pickled.
+        # Old versions of PySpark replaced the named tuples that they pickled by these.
         import petastorm.unischema
 
         def _restore(name, names, values):

@@ -1,6 +1,7 @@
-"""Reads the schema of a data set of the tests as plain values, by unpickling it into stand-ins of this file.
+"""Reads the schema of a test's data set as plain values, by unpickling it into stand-ins from this file.
 
-The tests wrote these files themselves, or know who did. The package never unpickles.
+This is safe because the tests wrote these files themselves, or know who did. The package itself never
+unpickles.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KINDS = {
 
 
 class _Any:
-    """An object of any class: the arguments that it was made with, and its state."""
+    """An object of any class: it keeps the arguments that it was made with, and its state."""
 
     name = ""
 

@@ -1,4 +1,5 @@
-"""Accelerate: saved states are those of what was trained, and an epoch's last gradients make a step."""
+"""Accelerate: saved states count the trained batches, and the gradients left at the end of an epoch make a
+step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows and packs across row-group and file borders, held against plain Python over the rows one after the other."""
+"""Windows and packs across row-group and file borders, compared with plain Python over the rows in order."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Row = dict[str, Any]
 
 
 def write(root: Path, seed: int, files: int = 3, keys: bool = False, **options: Any) -> Path:
-    """Files with row groups of 1 to 40 rows. ``n`` counts all rows; ``t`` ascends within each episode, with gaps and equal ones, and
-    some rows have none of it, or no episode."""
+    """Writes files with row groups of 1 to 40 rows. ``n`` counts all rows; ``t`` ascends within each episode,
+    with gaps and equal values; some rows have no ``t``, or no episode."""
     draws = np.random.default_rng(seed)
     n, episode, left, time = 0, -1, 0, 0
     for at in range(files):
@@ -55,7 +55,7 @@ def write(root: Path, seed: int, files: int = 3, keys: bool = False, **options: 
 
 @functools.cache
 def sequences(root: Path, across: str) -> list[list[Row]]:
-    """The rows that windows may have together."""
+    """Returns the sequences of rows in which windows may begin and end."""
     return list(read(root, across))
 
 
@@ -82,7 +82,7 @@ def windows(
     within: str | None = None,
     overlap: int | None = None,
 ) -> list[list[int]]:
-    """The numbers of the rows of each window."""
+    """Returns the row numbers of each window."""
     stretches: list[list[Row]] = [[]]
     for row in rows:
         last = stretches[-1][-1:]
@@ -107,7 +107,7 @@ def windows(
 
 
 def split(rows: list[Row], length: int) -> list[list[int]]:
-    """The tokens of all rows, one after the other, in packs."""
+    """Returns the tokens of all rows, one after the other, in packs."""
     tokens = [token for row in rows for token in row["tokens"]]
     packs = [tokens[start : start + length] for start in range(0, len(tokens), length)]
     return [pack + [-1] * (length - len(pack)) for pack in packs]
@@ -317,7 +317,7 @@ def test_a_row_group_that_is_damaged_leaves_out_all_windows_with_its_rows(tmp_pa
         numbers(fb.Loader(tmp_path, samples=window, columns=["n", "x"]))
     with fb.Loader(tmp_path, samples=window, on_bad_row=fb.Skip(at_most=2000), batch_size=50) as loader:
         wanted = [n for n in range(2998) if not (998 <= n < 2000)]
-        # A window that stands in for the batches without any comes several times.
+        # A window that fills batches without windows of their own occurs several times.
         assert list(dict.fromkeys(row[0] for row in numbers(loader))) == wanted
 
 

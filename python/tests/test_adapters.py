@@ -1,4 +1,4 @@
-"""The steps of adapters: pull, convert, hand over, and the same through one class."""
+"""The steps of adapters: pull, convert, hand over, and the same steps through one class."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_batch_counts_when_it_is_handed_over_and_not_when_it_is_pulled(plain: 
         assert train.state_dict()["row"] == 0
         epoch.hand_over(first)
         assert train.state_dict()["row"] == 64
-        # All before it are counted with a batch.
+        # Handing a batch over counts all batches before it as well.
         third = epoch.pull()
         assert third is not None
         epoch.hand_over(third)

@@ -1,4 +1,4 @@
-"""What a footer says beside the values: metadata and annotations that are odd."""
+"""Footers with unusual metadata and annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows(where: Path, **options: Any) -> list[dict[str, Any]]:
 
 
 def patched(path: Path, table: pa.Table, old: bytes, new: bytes) -> Path:
-    """A file of these rows, in which the footer has other bytes."""
+    """Writes a file of these rows, and replaces some bytes in its footer."""
     path.parent.mkdir(exist_ok=True)
     pq.write_table(table, path, store_schema=False)
     data = path.read_bytes()
@@ -38,7 +38,7 @@ def test_metadata_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     pq.write_table(table, where)
     seen = pa.schema(fb.Dataset(where).schema)
     assert (seen.metadata, seen.field("x").metadata or {}) == ({b"kept": b"so"}, {})
-    # What the writer's own schema says beside it is known.
+    # The schema of the writer, which is stored beside it, is used.
     assert seen.field("d").type == pa.duration("s")
     assert rows(where) == table.to_pylist()
     plain = pa.table({"x": [1, 2]})
@@ -46,7 +46,7 @@ def test_metadata_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     assert rows(made_by) == plain.to_pylist()
 
 
-# A date of 32 bits: its old annotation, and its logical type.
+# The bytes of a 32-bit date: its old annotation, and its logical type.
 DATE = b"\x25\x0c\x4c\x6c\x00\x00"
 
 ANNOTATIONS = {
@@ -68,5 +68,5 @@ def test_an_annotation_that_does_not_fit_leaves_the_physical_values(tmp_path: Pa
     assert [row["x"] for row in rows(path)] == [[{"a": value}] for value in want] if nested else want
     assert rows(path, columns=["id"]) == [{"id": at} for at in range(4)]
     if not nested and want is numbers:
-        # In which order they were compared for the statistics is not known.
+        # The order in which the statistics compare values is unknown.
         assert rows(path, columns=["id"], filter=fb.col("x") < 0) == [{"id": 0}]

@@ -1,4 +1,4 @@
-"""A loader as one stream of Arrow."""
+"""A loader as one Arrow stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is asked of a plan, of any kind of samples, held against what came; and positions before every batch, in fresh processes."""
+"""Compares the answers of a plan with the delivered rows, for any kind of samples, and restores positions
+before every batch in fresh processes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ TOPOLOGIES = 20
 QUESTIONS = 50
 FOLDERS = 3
 
-#: A row of a mix has its source beside it.
+#: In a mix, a row is a pair with the number of its source.
 Row = Any
 
 
@@ -62,11 +63,11 @@ def kinds() -> dict[str, Any]:
 
 
 class Topology:
-    """A run of random options, which can be built for any rank of any world."""
+    """A run with random options, which can be built for any rank of any world size."""
 
     def __init__(self, seed: int, folders: list[Path], scratch: Path) -> None:
         self.rng = rng = np.random.default_rng(seed)
-        # Every fourth one is a mix.
+        # Every fourth run is a mix.
         self.is_mix = seed % 4 == 3
         self.world = int(rng.integers(1, 5))
         self.global_batch = self.world * int(rng.integers(2, 7))
@@ -77,7 +78,7 @@ class Topology:
         rng = self.rng
         names = list(kinds())
         kind = "rows" if self.is_mix else names[int(rng.integers(len(names)))]
-        # Packs say by their tokens which rows they have.
+        # The tokens of packs identify their rows.
         options: dict[str, Any] = {"row_id": kind != "packs", "drop_last": bool(rng.integers(2))}
         if kind != "rows":
             options["samples"] = kinds()[kind]
@@ -97,7 +98,7 @@ class Topology:
         ]
         options["shuffle"] = shuffles[int(rng.integers(3))]
         if self.is_mix:
-            # All sources have as many lanes.
+            # All sources have the same number of lanes.
             options["shuffle"] = fb.Shuffle(seed=int(rng.integers(99)), window_rows=40, lanes=2 * self.world)
             del options["drop_last"]
         return options
@@ -129,7 +130,7 @@ def asked(run: Any, step: int, epoch: int, rank: int) -> list[Row]:
 
 
 def numbers_of(folder: Path) -> dict[int, int]:
-    """The column ``n`` by row id."""
+    """Returns the column ``n`` by row id."""
     with fb.Loader(folder, columns=["n"], row_id=True, batch_size=1_000) as loader:
         return {row: n for batch in loader for row, n in zip(batch["row_id"].tolist(), batch["n"].tolist())}
 
@@ -155,7 +156,8 @@ def test_what_is_asked_is_what_came(seed: int, folders: list[Path], tmp_path: Pa
     denied = topology.sources[0].get("deny", {}).get("n", [])
     for run in ranks:
         run.close()
-    # A process that was not there, with the ranks of then and any number of threads; at the beginning, and resumed.
+    # These processes did not take part: they have the ranks of the first run and other numbers of threads,
+    # and one starts fresh while the other resumes.
     fresh, resumed = (topology.build(0, topology.world, 1) for _ in range(2))
     resumed.load_state_dict(state)
     steps = sorted(came)
@@ -170,7 +172,7 @@ def test_what_is_asked_is_what_came(seed: int, folders: list[Path], tmp_path: Pa
         assert not (rows if are_packs else {numbers[row] for row in rows}) & set(denied)
 
 
-#: Five runs: rows, a mix, windows, packs, and classes that come alike.
+#: Five runs: rows, a mix, windows, packs, and rows drawn by class.
 CONFIGURATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "rows": lambda: {"filter": fb.col("n") % 7 != 3, "deny": {"n": [1, 2]}},
     "mix": dict,
@@ -181,8 +183,9 @@ CONFIGURATIONS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def run_of(name: str, folders: list[Path], rank: int, world: int, threads: int) -> Any:
-    """A rank of a configuration."""
-    # In a last step of fewer samples than ranks some rank repeats one, which depends on the ranks.
+    """Builds a rank of a configuration."""
+    # If the last step has fewer samples than ranks, some rank repeats one, and which one depends on the
+    # number of ranks.
     run = {"shard": fb.Shard(rank=rank, world=world), "global_batch_size": 24, "threads": threads, "drop_last": True}
     order = fb.Shuffle(seed=5, window_rows=60, lanes=4)
     if name != "mix":
@@ -192,7 +195,7 @@ def run_of(name: str, folders: list[Path], rank: int, world: int, threads: int) 
 
 
 def tails(name: str, folders: list[Path], states: list[Any], world: int, threads: int) -> Iterator[list[list[Row]]]:
-    """The rows of each step that is left of an epoch after each of the states, over all ranks."""
+    """Returns, for each of the states, the rows of each remaining step of the epoch, over all ranks."""
     for state in states:
         ranks = [run_of(name, folders, rank, world, threads) for rank in range(world)]
         for run in ranks:
@@ -204,7 +207,7 @@ def tails(name: str, folders: list[Path], states: list[Any], world: int, threads
 
 
 def main() -> None:
-    """A fresh process: restores states that another one saved."""
+    """Runs in a fresh process, and restores states that another process saved."""
     told = json.load(sys.stdin)
     folders = [Path(folder) for folder in told["folders"]]
     print(json.dumps(list(tails(told["name"], folders, told["states"], told["world"], told["threads"]))))

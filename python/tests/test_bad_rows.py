@@ -1,4 +1,4 @@
-"""Rows that cannot be delivered: left out and listed, or filled."""
+"""Rows that cannot be delivered: they are left out and listed, or filled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ROWS = 24
 
 @pytest.fixture
 def holes(tmp_path: Path) -> Path:
-    """Row 2 has no image, row 9 half of one, row 13 no score, row 17 a null in its list, row 20 no text."""
+    """Row 2 has no image, row 9 has half of one, row 13 has no score, row 17 has a null in its list, and row
+    20 has no text."""
     from PIL import Image
 
     encoded = io.BytesIO()
@@ -66,7 +67,7 @@ def test_rows_that_are_left_out_are_listed(holes: Path, transform: Any) -> None:
 def test_rows_over_the_limit_are_listed_too(holes: Path) -> None:
     decode = {"image": fb.Image.resize(8, 8)}
     with fb.Loader(holes, decode=decode, batch_size=6, on_bad_row=fb.Skip(at_most=2)) as loader:
-        # The one that is too many is named, and not the last of its batch.
+        # The error names the first row beyond the limit, and not the last row of its batch.
         with pytest.raises(fb.BadRowError, match="row group 1, row 3.*4 bad rows, of which 2 may be skipped"):
             list(loader)
         assert [row.row for row in loader.skipped()] == [2, 9, 3, 7]
@@ -142,12 +143,12 @@ def test_a_page_whose_kind_was_changed_to_an_index_is_damage(tmp_path: Path) -> 
     pq.write_table(table, path, row_group_size=50, use_dictionary=False, compression="none")
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
     stored = bytearray(path.read_bytes())
-    # The first field of a page's header is its kind: a data page is 0, an index 1, as zigzag.
+    # The first field of a page header is the page type, in zigzag form: 0 for a data page, 1 for an index.
     assert stored[chunk.data_page_offset : chunk.data_page_offset + 2] == b"\x15\x00"
     stored[chunk.data_page_offset + 1] = 2
     path.write_bytes(stored)
     with fb.Loader(path, batch_size=10) as loader, pytest.raises(fb.CorruptError, match="row group 0.*index"):
         list(loader)
     with fb.Loader(path, batch_size=10, on_bad_row=fb.Skip(at_most=50)) as loader:
-        # One of them stands in where a batch would be empty.
+        # One of the good rows stands in where a batch would be empty.
         assert sorted({row for batch in loader for row in batch["x"].tolist()}) == list(range(50, 100))

@@ -1,4 +1,4 @@
-"""A batch is a mapping of views; each column speaks the protocols of its consumers."""
+"""A batch is a mapping of views, and each column supports the protocols of its consumers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_lists_of_differing_lengths_are_ragged(batch: fb.Batch, table: pa.Table)
     assert words.padded(length=2).shape == (ROWS, 2)
     assert words.padded(length=2)[4].tolist() == [0, 1]
     assert words.padded(fill=9, length=6)[4].tolist() == [0, 1, 2, 3, 9, 9]
-    # A value that items cannot have is not changed into one.
+    # A fill value that the items cannot have is not changed into one.
     for fill in (1.5, float("nan"), 2**31, None, "a"):
         with pytest.raises(fb.InvalidError, match="lists of int32 cannot be padded with"):
             words.padded(fill=fill)

@@ -1,4 +1,5 @@
-"""The bench of shapes runs, and both of its contestants deliver the same; that of a GPU is rehearsed without one."""
+"""The bench of shapes runs, and both of its contestants deliver the same rows; the GPU bench is rehearsed
+without a GPU."""
 
 from __future__ import annotations
 

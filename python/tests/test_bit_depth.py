@@ -1,4 +1,5 @@
-"""Images of 16 bits: exact levels of PNG and TIFF, and every step beside Pillow's arithmetic on floats."""
+"""Images of 16 bits: exact levels of PNG and TIFF, and every step compared with Pillow's arithmetic on
+floats."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ COLOUR = fb.Image.resize(HEIGHT, WIDTH)
 
 
 def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    """A PNG of 16 bits, which Pillow writes of grey alone."""
+    """Returns a PNG of 16 bits; Pillow writes such files only in grey."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -38,7 +39,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def tiff(pixels: np.ndarray[Any, Any], order: str, white_is_zero: bool = False) -> bytes:
-    """An uncompressed TIFF of one strip, in either byte order."""
+    """Returns an uncompressed TIFF of one strip, in either byte order."""
     height, width, channels = pixels.shape
     stored = pixels.astype(order + "u2").tobytes()
     depths = struct.pack(order + "3H", 16, 16, 16)
@@ -54,7 +55,7 @@ def tiff(pixels: np.ndarray[Any, Any], order: str, white_is_zero: bool = False) 
 
 
 def levels(row: int, channels: int) -> np.ndarray[Any, Any]:
-    """Smooth enough to be resized, with all bits in use: noise in the low byte."""
+    """Returns levels that are smooth enough to be resized but use all bits, with noise in the low byte."""
     random = np.random.default_rng([row, channels])
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     wave = 20_000 * np.sin((x + 3 * row) / 17) + 9_000 * np.cos((y * 2 + x) / 13) + 32_000
@@ -107,7 +108,7 @@ def delivered(data: Path, image: fb.Image, epoch: int = 0, **options: Any) -> di
 
 
 def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """Pillow's resize of floats: the same filter, without a rounding."""
+    """Returns Pillow's resize of floats, which uses the same filter without rounding."""
     planes = [
         np.array(Pillow.fromarray(pixels[:, :, channel].astype(np.float32)).resize(size, 2))
         for channel in range(pixels.shape[2])
@@ -247,7 +248,7 @@ def test_a_cache_keeps_all_bits(grey: Path, tmp_path: Path, tier: Any) -> None:
     image = fb.Image.random_resized_crop(20).flip().grayscale().dtype("uint16")
     shuffle = fb.Shuffle(seed=4)
     cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier=tier)
-    # The same rows in 8 bits, first: entries of one are never taken for the other.
+    # The same rows are cached in 8 bits first: entries of one depth are never taken for the other.
     delivered(grey, image.dtype("uint8"), shuffle=shuffle, cache=cache)
     plain = {epoch: delivered(grey, image, epoch, shuffle=shuffle) for epoch in (0, 1)}
     with fb.Loader(grey, decode={"image": image}, batch_size=5, shuffle=shuffle, cache=cache) as loader:

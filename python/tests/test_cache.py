@@ -1,4 +1,5 @@
-"""Rows kept on local disk: the same batches, from the second epoch on without the data set's files."""
+"""Rows kept on local disk: the same batches, which from the second epoch on do not need the files of the data
+set."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def _run(where: str, cache: str, rank: int, results: multiprocessing.Queue[tuple
     shard = fb.Shard(rank=rank, world=2)
     loader = small(Path(where), shard=shard, cache=fb.DiskCache(cache, max_bytes="1GB"))
     batches = [ids(loader.epoch(number)) for number in range(4)]
-    # Rows are in use before they are written, and an entry is there before it is counted.
+    # Rows are used before they are written, and an entry exists before it is counted.
     patience = time.monotonic() + 20
     while kept(loader)["entries"] < ROW_GROUPS and time.monotonic() < patience:
         time.sleep(0.01)
@@ -94,7 +95,7 @@ def test_a_cache_that_is_gone_stops_nothing(plain: Path, tmp_path: Path) -> None
     oracle = ids(small(plain).epoch(0))
     with small(plain, cache=fb.DiskCache(tmp_path / "rows", max_bytes="1GB")) as loader:
         assert ids(loader.epoch(0)) == oracle
-        # The next epoch may still be written ahead.
+        # The next epoch may still be writing ahead.
         while (tmp_path / "rows").exists():
             shutil.rmtree(tmp_path / "rows", ignore_errors=True)
         (tmp_path / "rows").write_text("in the way")
@@ -139,7 +140,7 @@ def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: 
     pq.write_table(table, tmp_path / "photos.parquet", row_group_size=8)
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GB", tier="coefficients")
     options: dict[str, Any] = {"batch_size": 5, "shuffle": fb.Shuffle(seed=3)}
-    # The second loader, of another crop, uses what the first one kept.
+    # The second loader, with another crop, uses the entries of the first one.
     for image, made in (fb.Image.random_resized_crop(64).flip(), 24), (fb.Image.center_crop(20, resize=24), 0):
         with (
             fb.Loader(tmp_path / "photos.parquet", decode={"image": image}, **options) as plain,
@@ -156,7 +157,8 @@ def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: 
 
 
 def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:
-    # Three times 400 photographs: an epoch of less than 0.2 s measures nothing, and 400 take no longer on a fast machine.
+    # The data set has 400 photographs three times: an epoch of less than 0.2 s measures nothing, which 400
+    # photographs may take on a fast machine.
     photos = tmp_path / "photos"
     photos.mkdir()
     for copy, file in itertools.product(range(3), (drawn / "photos").glob("*.parquet")):
@@ -180,7 +182,7 @@ def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path:
             assert [labels for labels, _ in found] == [labels for labels, _ in oracle[number]]
         state = chosen.state_dict()
         assert state["cache_tier"] == "pixels"
-        # Made from the rows that were kept before: no file was read twice.
+        # The new form was made from cached rows: no file was read twice.
         stages = chosen.stats().to_dict()["stages"]
         assert stages["keep"]["items"] >= 1200
         assert stages["fetch"]["items"] + stages["cache"]["items"] >= 36
@@ -201,7 +203,8 @@ def test_a_loop_that_is_slower_than_the_loader_is_left_alone(drawn: Path, tmp_pa
     with small(drawn / "photos", decode=decode, batch_size=20, cache=cache) as loader:
         for _ in range(3):
             for number, _ in enumerate(loader, 1):
-                # Four times what the loader needs for the next batch on this machine at this moment.
+                # The time limit is four times what the loader needs for the next batch on this machine at
+                # this moment.
                 began = time.monotonic()
                 while number < len(loader) and loader.stats().to_dict()["queues"]["batches_ready"] == 0:
                     time.sleep(0.001)

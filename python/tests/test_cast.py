@@ -1,4 +1,5 @@
-"""Columns of numbers in another type: the values of numpy's casts, and bad rows where it would change them silently."""
+"""Columns of numbers in another type: they have the values of numpy's casts, and a row whose value a cast
+would change silently is bad."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import pytest
 import forebay as fb
 
 ROWS = 300
-#: What each column is cast to.
+#: The types that each column is cast to.
 CASTS = {
     "i64": "int8",
     "u8": "uint64",
@@ -77,12 +78,12 @@ def numbers(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected(table: pa.Table, name: str, ids: Any) -> list[Any]:
-    """The cells of some rows as numpy casts them."""
+    """Returns the cells of some rows as numpy casts them."""
     cells = table[name].take(pa.array(ids)).to_pylist()
     if name == "when":
         cells = table[name].cast(pa.int64()).take(pa.array(ids)).to_pylist()
     if name == "price":
-        # As numpy has it: by way of float64.
+        # numpy casts these values through float64.
         cells = [float(cell) for cell in cells]
     return [np.asarray(cell).astype(np.float64 if name == "number" else CASTS[name]).tolist() for cell in cells]
 
@@ -116,7 +117,8 @@ def test_values_are_those_of_numpy(numbers: Path, table: pa.Table, tmp_path: Pat
 
 
 def test_narrow_columns_alone_keep_their_order(numbers: Path, table: pa.Table) -> None:
-    """Batches of nothing but numbers are made several at a time, of rows in another order, with a cast or without."""
+    """Batches that contain only numbers are made column by column in groups; the rows stay in order, with or
+    without a cast."""
     names = ["id", "i64", "f64", "flag", "u8"]
     arguments: dict[str, Any] = {"columns": names, "batch_size": 17, "shuffle": fb.Shuffle(seed=5, window_rows=200)}
     with fb.Loader(numbers, **arguments) as without:
@@ -181,7 +183,7 @@ def test_nulls_are_those_of_the_new_type(tmp_path: Path) -> None:
         assert batch["n"].tolist() == [0, 0, 0] and not batch["n.mask"].any()
         assert batch["tokens"].tolist() == [[1, 9], [-1, -1], [3, -1]] and batch["tokens"].dtype == np.int16
         assert batch["tokens.mask"].tolist() == [[True, True], [False, False], [True, False]]
-    # A value of the stored type is not one of the new one.
+    # A value of the stored type may not be a value of the new type.
     with pytest.raises(fb.InvalidError, match="not a value of type int8"):
         fb.Loader(tmp_path, cast={"x": "int8"}, fill_null={"x": 0.5})
 
@@ -198,7 +200,7 @@ def test_other_options_see_the_new_type(numbers: Path, table: pa.Table) -> None:
             nested = np.array(rows["nested"].to_pylist()).astype(np.float16)
             assert batch["nested"].shape[1:] == (3, 2) and np.array_equal(batch["nested"], nested)
             assert batch["count"].tolist() == batch["id"].tolist()
-    # Without the cast it is the stored type that does not fit.
+    # Without the cast, the value does not fit the stored type.
     with pytest.raises(fb.InvalidError, match=r"(?s)values are float64, not float16.*cast"):
         fb.Loader(numbers, decode=decode)
 

@@ -30,7 +30,7 @@ def chats(tmp_path):
 
 
 def seen(path, **options):
-    """The rows that a function gets."""
+    """Returns the rows that a function gets."""
     rows = []
 
     def keep(row):

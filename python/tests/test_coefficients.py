@@ -1,4 +1,5 @@
-"""Data sets whose JPEGs are packed as coefficients: what is copied, what loaders see, and the way back."""
+"""Data sets whose JPEGs are packed as coefficients: the copied parts, the rows that loaders deliver, and the
+way back to JPEG."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def report(*args: object) -> dict[str, Any]:
 
 
 def picture(row: int) -> bytes:
-    """A photograph of some size and kind: every eighth is not a JPEG that has coefficients."""
+    """Returns a photograph of some size and kind: every eighth is not a JPEG with coefficients."""
     width, height = 90 + row * 3 % 40, 70 + row * 5 % 30
     across, down = np.meshgrid(np.arange(width), np.arange(height))
     noise = np.random.default_rng(row).integers(0, 40, (height, width))
@@ -66,7 +67,8 @@ def images(table: pa.Table, column: str = "image") -> list[bytes | None]:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of many column types, compressions and indexes, in a folder of a partition, with the images as Hugging Face has them."""
+    """Files of many column types, compressions and indexes, in a partition folder, with images in the layout
+    of Hugging Face."""
     folder = tmp_path_factory.mktemp("stored")
     for part in range(2):
         rows = range(part * ROWS // 2, (part + 1) * ROWS // 2)
@@ -107,7 +109,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 def described(path: Path, column: str) -> list[dict[str, Any]]:
-    """All that footers say of the chunks of a column, but for where they are."""
+    """Returns everything that footers say about the chunks of a column, except their positions."""
     metadata = pq.ParquetFile(path).metadata
     leaf = [metadata.schema.column(at).path for at in range(metadata.num_columns)].index(column)
     chunks = [metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups)]
@@ -230,7 +232,7 @@ def test_the_way_back_gives_jpegs_of_the_same_pixels(stored: Path, packed: Path,
             assert getattr(one, "quantization", None) == getattr(two, "quantization", None)
             assert getattr(one, "layer", None) == getattr(two, "layer", None) or one.mode == "RGB"
             assert np.array_equal(np.asarray(one), np.asarray(two))
-    # What was packed again is the same, so no coefficient has changed.
+    # Packing the result again gives the same file, so no coefficient has changed.
     report("pack", "--coefficients", tmp_path / "again", tmp_path / "twice")
     for first, second in zip(parts(packed), parts(tmp_path / "twice"), strict=True):
         assert images(pq.read_table(first)) == images(pq.read_table(second))
@@ -310,7 +312,7 @@ def test_a_folder_of_one_file_is_not_packed_into_itself(stored: Path, tmp_path: 
     for inside in (folder / "packed", folder):
         ran = forebay("pack", "--coefficients", folder, inside)
         assert ran.returncode == 2 and "inside the data set" in ran.stderr, ran.stderr
-    # A file is not read with what lies beside it.
+    # The other files in its folder are not read with a file.
     report("pack", "--coefficients", folder / "a.parquet", folder / "packed")
 
 

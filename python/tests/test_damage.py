@@ -1,4 +1,5 @@
-"""Files with one changed bit: what pyarrow refuses comes as an error, or with the rows that were written."""
+"""Files with one changed bit: what pyarrow refuses raises an error here, or delivers the rows that were
+written."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ import forebay as fb
 
 NUMBERS = pa.array([7, 8, 9, 7, 8, 9], pa.int64())
 TEXTS = pa.array(["aa", "ab", "cc", "aa"])
-#: The least bytes before the pages.
+#: The bytes before the first page.
 MAGIC = 4
 
 
 def flipped(file: Path, is_footer: bool = False) -> Iterator[int]:
-    """Each bit of the pages of a file, or of its footer, which is the only one that is changed in it."""
+    """Yields the file with each bit of its pages changed in turn, or each bit of its footer."""
     sound = file.read_bytes()
     footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     for bit in range(footer * 8, (len(sound) - 8) * 8) if is_footer else range(MAGIC * 8, footer * 8):
@@ -30,7 +31,7 @@ def flipped(file: Path, is_footer: bool = False) -> Iterator[int]:
 
 
 def rows(file: Path, count: int) -> list[Any]:
-    """The rows of column ``c``, as a batch of all of them."""
+    """Returns the rows of column ``c`` in one batch."""
     batches = list(fb.Loader(file, batch_size=count, threads=1))
     return [row for batch in batches for row in pa.table(batch.to_arrow())["c"].to_pylist()]
 
@@ -57,7 +58,7 @@ CASES: dict[str, tuple[pa.Array, dict[str, Any]]] = {
 }
 
 
-#: Pages of version 1 are compressed with their levels.
+#: Pages of version 1 compress the levels together with the values.
 @pytest.mark.parametrize(
     ("compression", "version"), [("none", "2.0"), ("none", "1.0"), ("snappy", "1.0"), ("gzip", "1.0")]
 )
@@ -84,7 +85,7 @@ def test_what_pyarrow_refuses_never_comes_as_other_rows(
     assert refused > 0
 
 
-#: A footer has no checksum, but some of it is said twice.
+#: A footer has no checksum, but some of its content is stored twice.
 @pytest.mark.parametrize("case", CASES)
 def test_a_footer_that_pyarrow_refuses_never_comes_as_other_rows(tmp_path: Path, case: str) -> None:
     column, written = CASES[case]
@@ -105,7 +106,7 @@ def test_a_footer_that_pyarrow_refuses_never_comes_as_other_rows(tmp_path: Path,
     assert refused > 0
 
 
-#: The checksum of a page is of its body, and its header has none.
+#: The checksum of a page covers its body, not its header.
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_page_with_a_checksum_never_comes_as_other_rows(
     assert refused > 0
 
 
-#: The Parquet crate does not look whether such texts are UTF-8.
+#: The Parquet crate does not check that such texts are UTF-8.
 @pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
 @pytest.mark.parametrize(
     "column", [["aé", "éa", "😀é", "é"], [["aé", "éa"], ["😀é"], None, ["é"]]], ids=["flat", "lists"]
@@ -149,18 +150,19 @@ def test_texts_that_are_not_utf_8_are_damage_of_a_row_group(tmp_path: Path, enco
     assert any("UTF-8" in cause and "row group 0" in cause and 'column "c"' in cause for cause in refused)
 
 
-#: Read in pieces each of which has some of the pages, or some of the rows of a list that is read whole.
+#: Row groups are read in pieces, each of which has some of the pages, or some of the rows of a list that is
+# read whole.
 PIECES = fb.Shuffle(seed=1, piece_rows=16)
 
 
 def in_pieces(file: Path) -> list[Any]:
-    """The rows of column ``c`` in the order of the numbers beside them."""
+    """Returns the rows of column ``c``, ordered by the numbers beside them."""
     with fb.Loader(file, shuffle=PIECES, batch_size=16, threads=1) as loader:
         found = [row for batch in loader for row in pa.table(batch.to_arrow()).to_pylist()]
     return [row["c"] for row in sorted(found, key=lambda row: row["id"])]
 
 
-#: Several pages each, and a dictionary where the writer is not told otherwise.
+#: Each column has several pages, and a dictionary unless the writer is told otherwise.
 LISTS = pa.array([[row, row] if row % 2 else [] for row in range(48)], pa.list_(pa.int64()))
 PIECED: dict[str, tuple[pa.Array, dict[str, Any]]] = {
     "lists": (LISTS, {}),
@@ -248,7 +250,7 @@ def test_an_offset_index_with_a_wrong_length_is_set_aside(tmp_path: Path) -> Non
         write_page_index=True,
     )
     sound = file.read_bytes()
-    # An index is a list of structures of three numbers: offset, bytes, first row.
+    # An index is a list of structures with three numbers: offset, bytes, first row.
     pages = [at for at in range(len(sound) - 4) if sound[at : at + 2] == b"\x19\x6c" and sound[at + 2] == 0x16]
     assert len(pages) == 2
     changed = 0
@@ -266,12 +268,12 @@ def test_an_offset_index_with_a_wrong_length_is_set_aside(tmp_path: Path) -> Non
 
 
 def test_differences_of_numbers_that_are_not_whole_are_refused(tmp_path: Path) -> None:
-    """As all other readers do: the format has them of whole numbers alone."""
+    """All other readers do the same, because the format allows differences only for whole numbers."""
     file = tmp_path / "c.parquet"
     pq.write_table(pa.table({"c": NUMBERS}), file, write_statistics=False, store_schema=False, **encoded("DELTA_BINARY_PACKED"))
     damaged = bytearray(file.read_bytes())
     footer = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")
-    # The type of the only column: of the schema, and of its chunk. 2 is INT64, 5 is DOUBLE.
+    # The type of the only column, in the schema and in its chunk. 2 is INT64, 5 is DOUBLE.
     for at in range(footer, len(damaged) - 8):
         if damaged[at : at + 4] == b"\x15\x04\x25\x02" or damaged[at : at + 3] == b"\x15\x04\x19":
             damaged[at + 1] = 10

@@ -69,7 +69,7 @@ def test_loaders_share_what_was_read_of_a_data_set(plain: Path) -> None:
         assert rows == list(range(ROWS))
         train.close()
         assert sum(map(len, ids(val))) == 100
-    # The files were listed once: opening took the time and the bytes that both report.
+    # The files were listed once: both loaders report the time and the bytes of opening.
     assert train.stats().to_dict()["stages"]["list"] == val.stats().to_dict()["stages"]["list"]
 
 

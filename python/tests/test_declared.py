@@ -1,4 +1,4 @@
-"""Tensors that files declare themselves have their shape: Arrow's extension type, and the arrays of Hugging Face."""
+"""Tensors whose shape files declare: Arrow's extension type, and the arrays of Hugging Face."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 def arrow_tensors(values: np.ndarray, nulls: tuple[int, ...] = (), **options: Any) -> pa.Array:
-    """Tensors of Arrow, as they are stored; ``options`` say what else is declared."""
+    """Returns a column of Arrow tensors; ``options`` are further parameters of their type."""
     kind = pa.fixed_shape_tensor(pa.from_numpy_dtype(values.dtype), values.shape[1:], **options)
     rows: list[list[int] | None] = values.reshape(ROWS, -1).tolist()
     for row in nulls:
@@ -30,7 +30,7 @@ def arrow_tensors(values: np.ndarray, nulls: tuple[int, ...] = (), **options: An
 
 
 def hugging_face(path: Path, columns: dict[str, pa.Array], features: dict[str, Any]) -> None:
-    """A file with the metadata that ``datasets`` writes."""
+    """Writes a file with the metadata of the package ``datasets``."""
     table = pa.table(columns)
     metadata = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
     pq.write_table(table.replace_schema_metadata(metadata), path, row_group_size=9)
@@ -62,7 +62,7 @@ def test_tensors_of_arrow_are_those_that_pyarrow_makes(options: dict[str, Any], 
 
 
 def test_axes_are_permuted_as_arrow_specifies(tmp_path: Path) -> None:
-    # pyarrow 26 itself gives other values for permutations that are not their own inverse.
+    # pyarrow 26 itself returns wrong values for permutations that are not their own inverse.
     values = drawn(2, 3, 4)
     pq.write_table(pa.table({"x": arrow_tensors(values, permutation=[2, 0, 1])}), tmp_path / "a.parquet")
     with fb.Loader(tmp_path, batch_size=ROWS) as loader:
@@ -150,7 +150,7 @@ def test_an_array_that_is_null_has_a_mask(tmp_path: Path, shape: tuple[int, ...]
         got, mask = (np.concatenate([batch[name] for batch in batches]) for name in ("x", "x.mask"))
         assert np.flatnonzero(~mask).tolist() == [2, 11] and (got[~mask] == fill).all()
         np.testing.assert_array_equal(got[mask], values[mask])
-    # A null inside is not what the mask says.
+    # A null within a value is not covered by the mask.
     rows[20] = [None, *rows[20][1:]]
     hugging_face(tmp_path / "a.parquet", {"x": pa.array(rows, kind)}, features)
     with fb.Loader(tmp_path, null_mask=["x"], batch_size=5, shuffle=None) as loader:

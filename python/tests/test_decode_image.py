@@ -1,4 +1,4 @@
-"""``decode_image`` gives the pixels of a loader for bytes without a data set."""
+"""``decode_image`` gives the same pixels as a loader, from bytes without a data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Row groups that are few bytes in their file and many once they are decoded: they are counted before they are read."""
+"""Row groups that take few bytes in their file and many after decoding: their size is known before they are
+read."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def vectors() -> pa.Array:
-    """One in fifty is there."""
+    """Returns a column of vectors of which one in fifty is not null."""
     there = pa.array(np.ones(ROWS // 50 * LENGTH, np.float32))
     kept = pa.FixedSizeListArray.from_arrays(there, LENGTH)
     return kept.take(pa.array([row // 50 if row % 50 == 0 else None for row in range(ROWS)], pa.int64()))
 
 
 def lists_of_vectors() -> pa.Array:
-    """Five to a row, all null."""
+    """Returns lists of five vectors, which are all null."""
     offsets = pa.array(np.arange(ROWS // 5 + 1, dtype=np.int32) * 5)
     return pa.ListArray.from_arrays(offsets, pa.nulls(ROWS, pa.list_(pa.float32(), LENGTH)))
 
@@ -48,7 +49,7 @@ def stored(path: Path, array: pa.Array) -> Path:
 
 
 def enough(error: fb.ForebayError) -> int:
-    """The memory that an error says is enough."""
+    """Returns the memory that an error says is enough."""
     found = re.search(r"raise memory to ([\d.]+) (\w+)", str(error))
     assert found, str(error)
     return int(float(found[1]) * UNITS[found[2]])
@@ -73,7 +74,7 @@ def test_lists_without_nulls_count_what_is_stored(tmp_path: Path) -> None:
     lists = stored(tmp_path / "lists.parquet", pa.ListArray.from_arrays(np.arange(0, 2_000 * LENGTH + 1, LENGTH, np.int32), values))
     peaks = [fb.Loader(path, batch_size=1).plan().to_dict()["peak_row_group_bytes"] for path in (dense, lists)]
     assert peaks[0] == pytest.approx(peaks[1], rel=0.01)
-    # Boxes of each image: lists of a fixed length in others, none of which is null.
+    # The boxes of an image are fixed-size lists within lists, none of which is null.
     boxes = pa.FixedSizeListArray.from_arrays(values, 4)
     offsets = np.arange(0, len(boxes) + 1, 125, np.int32)
     boxed = stored(tmp_path / "boxes.parquet", pa.ListArray.from_arrays(offsets, boxes))

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake: what another writer wrote, read at each of its versions.
+"""Delta Lake tables that another library wrote, read at each of their versions.
 
 The writer is ``deltalake``, in this interpreter or in the one that FOREBAY_DELTALAKE_PYTHON names.
 """
@@ -23,7 +23,7 @@ import pytest
 import forebay as fb
 from forebay import table_versions
 
-#: The tables that others wrote, and how many versions each has.
+#: The tables that other writers made, with the number of their versions.
 FOREIGN = {
     "COVID-19_NYT": 1,
     "delta-0.8-empty": 2,
@@ -110,7 +110,7 @@ def same(path: Path, expected: Path, version: int) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A table with a history, and what its writer reads of each version."""
+    """A table with a history, and the rows that its writer reads from each version."""
     table, expected = (tmp_path_factory.mktemp(name) for name in ("table", "expected"))
     run(WRITES, table)
     run(EXPECTED, table, expected)
@@ -181,7 +181,7 @@ def test_a_vacuumed_file_is_named_with_the_version_that_needs_it(tmp_path: Path)
 
 
 def append(table: Path, begin: int, end: int) -> None:
-    """A commit, written by hand."""
+    """Writes a commit by hand."""
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))
@@ -234,7 +234,7 @@ def test_each_epoch_of_a_loader_that_follows_begins_with_the_newest_version(tmp_
 
 
 class Store(dict[str, bytes]):
-    """The store of a launcher."""
+    """A stand-in for the store of a launcher."""
 
     def set(self, key: str, value: bytes) -> None:
         self[key] = value

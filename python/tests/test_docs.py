@@ -1,9 +1,9 @@
 """The pages of docs/: their Python and their commands run as written, on small data sets that are drawn here.
 
-A page is run from top to bottom as one program. A block is left out if the line before it is ``<!-- not run: why -->``.
-``<!-- needs: torch -->`` names a module without which the page is skipped, or an attribute of ``forebay`` without
-which that one block is. ``<!-- block needs: torchdata -->`` names a module without which that one block is.
-``print(...)  # text`` says what is printed.
+A page runs from top to bottom as one program. A block is left out if the line before it is ``<!-- not run:
+why -->``. ``<!-- needs: torch -->`` names a module without which the page is skipped, or an attribute of
+``forebay`` without which that block is skipped. ``<!-- block needs: torchdata -->`` names a module without
+which that block is skipped. ``print(...)  # text`` gives the expected output.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DATA = {
 
 FENCE = re.compile(r"(?:<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>python|sh)\n(?P<code>.*?)^```$", re.M | re.S)
 
-#: A line that prints, and what it prints; a remark may follow after a colon.
+#: A line that prints, with its expected output; a remark may follow after a colon.
 SAYS = re.compile(r"^\s*print\(.*\)  # (.+)$")
 
 
@@ -45,11 +45,11 @@ class Block(NamedTuple):
 
     language: str
     code: str
-    #: Lines of the page before its first one.
+    #: The number of lines of the page before the block.
     lines: int
-    #: A module, or an attribute of forebay, without which it does not run.
+    #: A module, or an attribute of forebay, that the block needs.
     needs: str | None
-    #: The page runs without it.
+    #: Whether the rest of the page runs without the block.
     alone: bool
 
 
@@ -113,7 +113,7 @@ def test_troubleshooting_names_messages_that_exist() -> None:
 
 
 def run(page: Path) -> None:
-    """Runs the blocks of a page in this process, in the folder where it is."""
+    """Runs the blocks of a page in this process, in the folder of the data sets."""
     text = page.read_text()
     lines = text.splitlines()
     printed: dict[int, str] = {}
@@ -152,7 +152,7 @@ def _has(dotted: str) -> bool:
 
 
 def command(line: str) -> None:
-    """Runs a line of a shell block. Data that it draws takes the place of what is there."""
+    """Runs a line of a shell block. Data that it draws replaces existing data."""
     words = shlex.split(line, comments=True)
     if not words:
         return

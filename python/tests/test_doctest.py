@@ -1,4 +1,4 @@
-"""The documentation in the package: complete, in one form, and its examples run."""
+"""The documentation in the package: it is complete and uniform, and its examples run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from test_examples import environment
 import forebay as fb
 from forebay import types
 
-#: The rooms of frameworks, and what is installed for each.
+#: The modules for frameworks, with the packages that each needs.
 FRAMEWORKS = {
     "accelerate": "accelerate",
     "hf": "transformers",
@@ -41,7 +41,7 @@ FRAMEWORKS = {
 
 
 def files() -> list[str]:
-    """The modules of the package, but for those that run when they are imported, and trainers."""
+    """Returns the modules of the package, except those that run when they are imported, and the trainers."""
     folder = Path(fb.__file__).parent
     parts = [path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")]
     names = {".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts}
@@ -54,7 +54,7 @@ STUBS = ast.parse(Path(fb.__file__).with_name("_forebay.pyi").read_text())
 
 
 def module(name: str, monkeypatch: pytest.MonkeyPatch | None = None) -> ModuleType:
-    """A module of the package. Skips, by name, where its framework is absent."""
+    """Imports a module of the package. Skips the test with the framework's name if it is missing."""
     framework = FRAMEWORKS.get(".".join(name.split(".")[:2]), FRAMEWORKS.get(name.split(".")[0]))
     if framework is not None:
         environ = environment(framework)
@@ -64,13 +64,13 @@ def module(name: str, monkeypatch: pytest.MonkeyPatch | None = None) -> ModuleTy
 
 
 def documented_objects(where: ModuleType) -> Iterator[tuple[str, Any]]:
-    """A module, its public names and their public members, by name."""
+    """Yields a module, its public names and their public members, by name."""
     yield where.__name__, where
     for name in getattr(where, "__all__", []):
         value = getattr(where, name)
         if inspect.isclass(value):
             yield name, value
-            # Compiled classes list their properties in another order each time.
+            # Compiled classes list their properties in a different order each time.
             for member, inner in sorted(vars(value).items()):
                 if not member.startswith("_") and (callable(inner) or hasattr(inner, "__get__")):
                     yield f"{name}.{member}", getattr(inner, "__func__", inner)
@@ -79,7 +79,7 @@ def documented_objects(where: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def all_objects() -> dict[str, Any]:
-    """What is documented outside of the modules of frameworks."""
+    """Returns all documented objects outside of the modules of frameworks."""
     found: dict[str, Any] = {}
     for name in MODULES:
         found.update(documented_objects(module(name)))
@@ -115,7 +115,7 @@ def test_the_examples_of_a_framework_run(name: str, documented: Path, monkeypatc
     monkeypatch.chdir(documented)
     for inner, value in documented_objects(where):
         text = inspect.getdoc(value) or ""
-        # A class that is made of the framework's inherits its documentation.
+        # A class that derives from a class of the framework inherits its documentation.
         if ">>>" in text and not (inspect.isclass(value) and value.__doc__ is None):
             check_examples(inner, text)
 
@@ -128,13 +128,13 @@ def test_the_main_objects_have_examples() -> None:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The sections of a docstring in numpy's form."""
+    """Returns the sections of a docstring in numpy's form."""
     parts = re.split(r"^(\w[\w ]*)\n-+\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def parameters(value: Any) -> list[str]:
-    """Names of the arguments that a user passes."""
+    """Returns the names of the arguments that a user passes."""
     try:
         found = inspect.signature(value).parameters
     except (TypeError, ValueError):  # a property, or a class that has no constructor
@@ -143,7 +143,7 @@ def parameters(value: Any) -> list[str]:
 
 
 def is_documented_call(name: str, value: Any) -> bool:
-    """Whether its arguments are the user's to give."""
+    """Whether a user passes the arguments of this call."""
     made_by_loaders = {"Batch", "SkippedRow", "Epoch", "Plan", "Pulled", "Schema", "Stats", "Image", "RowPlace"}
     made_by_loaders |= {"MixPlan", "SourcePlace"}
     if inspect.isclass(value):
@@ -195,7 +195,7 @@ def test_exceptions_are_in_two_places(plain: Path) -> None:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON types is of a type, with exactly the keys of a ``TypedDict``."""
+    """Whether a JSON value has a type, with exactly the keys of a ``TypedDict``."""
     if is_typeddict(kind):
         if not isinstance(value, dict):
             return False

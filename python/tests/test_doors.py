@@ -1,6 +1,6 @@
-"""What holds for the door to every framework: however a loop ends, nothing of it is left, and the next epoch is right.
+"""For every framework: however a training loop ends, nothing is left over, and the next epoch is right.
 
-Each door runs all of its ends in one process of its own, as importing a framework takes long.
+Each framework runs all of its ends in one process, because importing a framework takes long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-#: Per door: what it needs, and an expression for its batches of a loader ``train``; ``rows`` takes the ids of a batch.
+#: For each case: the required packages, and an expression for the batches of a loader ``train``; ``rows``
+# returns the ids of a batch.
 DOORS = {
     "torch": (["torch"], "fb.torch.batches(train)"),
     "dataset": (["torch"], "torch.utils.data.DataLoader(fb.torch.dataset(train), batch_size=None)"),
@@ -33,10 +34,10 @@ DOORS = {
     "rich": (["rich"], "fb.rich.bar(train)"),
 }
 
-#: Doors through which PyTorch reads in a process of its own.
+#: The cases in which PyTorch reads in a process of its own.
 FORKS = ("worker",)
 
-#: Frameworks whose own threads do not bear a fork.
+#: Frameworks whose own threads do not survive a fork.
 THREADED = ("jax", "tf", "tf_dataset")
 
 SCRIPT = """

@@ -1,7 +1,7 @@
-"""The same as in `test_doors` for the engines that start processes of their own: Ray Train and Spark.
+"""The same checks as in `test_doors` for the engines that start their own processes: Ray Train and Spark.
 
-The loop ends in each way in the process that trains; and so does the driver's wait for it. When the driver has ended, no
-process of it is left, and no file.
+The loop ends in each way in the process that trains, and the driver's wait for it ends too. When the driver
+has ended, none of its processes and files are left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-#: Is in the environment of all processes of a driver.
+#: An environment variable that all processes of a driver have.
 MARK = "FOREBAY_TEST_DOOR"
 
 HEAD = """
@@ -49,7 +49,7 @@ RAY = """
 
     def train_function():
         ends = Ends(data, data, fb.torch.batches, shard=fb.ray.shard())
-        # Ray's own is open, too; and its handler of signals is in another thread.
+        # Ray has shared memory of its own open, and handles signals in another thread.
         ends.counts_memory = False
         ends.run(interrupts=False)
         # A checkpoint that cannot be saved leaves nothing in the temporary folder.
@@ -80,7 +80,7 @@ RAY = """
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
-    # Ctrl-C in the driver ends the caches' filling on all nodes.
+    # Ctrl-C in the driver ends the filling of caches on all nodes.
     interrupt_once(folder / "warms")
     began = time.monotonic()
     try:
@@ -91,7 +91,7 @@ RAY = """
     (node,) = fb.ray.warm(build)
     assert node["written"] == node["misses"] > 0, node
 
-    # And it ends the training, for which Ray's own handler ends the program.
+    # Ctrl-C also ends the training, and Ray's own handler then ends the program.
     interrupt_once(folder / "trains")
     scaling, run = ScalingConfig(num_workers=1), RunConfig(name="run", storage_path=str(folder))
     try:
@@ -126,15 +126,16 @@ SPARK = """
         frame = spark.read.parquet(data).select("id")
         return fb.spark.dataset(frame if how is None else frame.select(functions.udf(how, "long")("id").alias("id")), cache, name=name)
 
-    # The loop in the driver, over what Spark wrote.
+    # This loop runs in the driver, over the files that Spark wrote.
     Ends(written, str(cache), fb.torch.batches).run()
 
-    # And in the process of a distributor. A data set has threads of its own, so that it comes pickled.
+    # This loop runs in the process of a distributor. The data set arrives pickled, because an open one has
+    # threads.
     def ending(pickled, folder):
         shard = fb.Shard.from_env()
         ends = Ends(lambda: pickle.loads(pickled), str(folder / "cache"), fb.torch.batches, shard=shard)
         ends.run()
-        # It ends in the middle of an epoch.
+        # The process ends in the middle of an epoch.
         ending.stream = iter(fb.torch.batches(ends.loader()))
         next(ending.stream)
         return "ended"
@@ -142,7 +143,7 @@ SPARK = """
     pickled = pickle.dumps(written())
     assert TorchDistributor(num_processes=1, local_mode=True, use_gpu=False).run(ending, pickled, folder) == "ended"
 
-    # An exception in the plan.
+    # The plan raises an exception.
     def fails(row):
         raise ValueError("a row that cannot be")
     try:
@@ -152,7 +153,7 @@ SPARK = """
         assert "a row that cannot be" in str(error), error
     assert not leftovers(), leftovers()
 
-    # Two at once have one data set.
+    # Two calls at once share one data set.
     both = []
     threads = [threading.Thread(target=lambda: both.append(written("both"))) for _ in range(2)]
     [thread.start() for thread in threads]
@@ -160,7 +161,7 @@ SPARK = """
     assert repr(both[0]) == repr(both[1])
     assert len(list(cache.glob("both/*"))) == 1 and not leftovers(), leftovers()
 
-    # Ctrl-C while Spark writes.
+    # Ctrl-C is pressed while Spark writes.
     def waits(row):
         (folder / "writes").touch()
         time.sleep(0.05)
@@ -174,7 +175,7 @@ SPARK = """
     assert not leftovers(), leftovers()
     assert written("slow").num_rows == 1000
 
-    # And in the terminal while a distributor trains.
+    # Ctrl-C is pressed in the terminal while a distributor trains.
     def endless(pickled, folder):
         with fb.Loader(pickle.loads(pickled), columns=["id"], batch_size=50, shard=fb.Shard.from_env()) as train:
             while True:
@@ -226,7 +227,7 @@ def test_nothing_is_left_of_an_engine(engine: str, tmp_path: Path, temporary: Pa
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     before = shared()
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(script)]
-    # To a file, as a pipe would be waited for until the engine's own processes have ended.
+    # The output goes to a file, because reading a pipe would wait for the engine's own processes.
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
             [*command, str(data), str(tmp_path)], stdout=said, stderr=said, env=environ, start_new_session=True
@@ -247,19 +248,19 @@ def test_nothing_is_left_of_an_engine(engine: str, tmp_path: Path, temporary: Pa
         time.sleep(0.1)
     assert not left, left
     assert not list(temporary.rglob("*forebay*")), sorted(temporary.rglob("*forebay*"))
-    # Those of tests beside this one come and go.
+    # Segments of tests that run at the same time come and go.
     while (left := shared() - before) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, left
 
 
 def shared() -> set[str]:
-    """The names of memory that forebay's processes share."""
+    """Returns the names of the memory that forebay's processes share."""
     return {name for name in os.listdir("/dev/shm") if "forebay" in name}
 
 
 def marked(mark: str) -> dict[int, str]:
-    """The processes of a driver that are left, with their command lines."""
+    """Returns the remaining processes of a driver, with their command lines."""
     found = {}
     for entry in Path("/proc").iterdir():
         try:

@@ -1,4 +1,5 @@
-"""Colour jitter, grey, blur and erasing: what is drawn by a second program, and what it does by torchvision."""
+"""Colour jitter, grey, blur and erasing: a second implementation makes the draws, and torchvision applies
+them."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def mix(z: int) -> int:
 
 
 def keyed(seed: int, purpose: int, parts: list[int]) -> int:
-    """A number for a purpose, as the library draws it."""
+    """Returns a number for a purpose, as the library draws it."""
     state = mix((seed + GAMMA) & MASK) ^ mix(purpose)
     for part in parts:
         state = mix(((state + GAMMA) & MASK) ^ mix((part + GAMMA) & MASK))
@@ -40,13 +41,13 @@ def keyed(seed: int, purpose: int, parts: list[int]) -> int:
 
 
 def key(row: int) -> int:
-    """The key of the column "image" in a row."""
+    """Returns the key of the column "image" in a row."""
     tag = keyed(0, 9, [int.from_bytes(b"image", "little"), len(b"image")])
     return keyed(keyed(SEED, 6, [EPOCH, row]), 9, [tag])
 
 
 class Draws:
-    """The stream of one operation of a row."""
+    """The random stream of one operation on a row."""
 
     def __init__(self, row: int, operation: bytes) -> None:
         self.state = mix(((key(row) ^ int.from_bytes(operation, "big")) + GAMMA) & MASK)
@@ -66,7 +67,7 @@ class Draws:
 
 
 def photographs() -> list[np.ndarray[Any, Any]]:
-    """Smooth images with noise, at the size that is delivered."""
+    """Returns smooth images with noise, in the delivered size."""
     made = []
     for row in range(ROWS):
         random = np.random.default_rng(row)
@@ -92,7 +93,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def delivered(data: Path, image: fb.Image, **options: Any) -> np.ndarray[Any, Any]:
-    """The images of an epoch, in the order of the rows."""
+    """Returns the images of an epoch, in the order of the rows."""
     with fb.Loader(data, decode={"image": image}, shuffle=fb.Shuffle(seed=SEED), batch_size=7, **options) as loader:
         batches = list(loader.epoch(EPOCH))
     order = np.argsort(np.concatenate([batch["id"] for batch in batches]))
@@ -106,7 +107,7 @@ def tensor(row: int) -> Any:
 
 
 def check(found: np.ndarray[Any, Any], expected: Any) -> None:
-    """At most 1 of 255 on average; single pixels may differ where a hue jumps."""
+    """The images differ by at most 1 of 255 on average; single pixels may differ more where a hue jumps."""
     difference = np.abs(found.astype(np.int64) - expected.numpy().transpose(1, 2, 0))
     assert difference.mean() < 0.1, difference.mean()
 
@@ -207,7 +208,7 @@ def test_crops_and_flips_stay_as_they_are_drawn(data: Path, tmp_path: Path) -> N
     np.testing.assert_array_equal(*geometries)
     plain = delivered(data, more.dtype("float16").layout("NCHW"))
     for _ in range(2):
-        # Pixels are kept before what is random.
+        # The cache keeps pixels from before the first random operation.
         cache = fb.DiskCache(tmp_path, max_bytes="1g", tier="pixels")
         np.testing.assert_array_equal(delivered(data, more.dtype("float16").layout("NCHW"), cache=cache), plain)
 
@@ -223,7 +224,7 @@ def test_what_can_never_work_is_refused() -> None:
         (lambda: wrong.gaussian_blur(4), "a blur with a kernel of 4 pixels"),
         (lambda: wrong.gaussian_blur(81), "an odd number below 80"),
         (lambda: wrong.gaussian_blur(3, 1.0), "sigma must be two finite numbers above 0"),
-        (lambda: wrong.random_erasing(0.5, (0.1, 2.0)), "scale is a share of the area, at most 1"),
+        (lambda: wrong.random_erasing(0.5, (0.1, 2.0)), "give shares of the area, of at most 1"),
         (lambda: wrong.random_erasing(value="random"), "value must be a finite number or three of them"),
     ]:
         with pytest.raises(fb.InvalidError) as caught:

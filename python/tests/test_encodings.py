@@ -1,4 +1,4 @@
-"""Columns of categories come as the codes that a dict, or xxHash64, gives them."""
+"""Columns of categories are delivered as the codes that a dict, or xxHash64, gives them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 import forebay as fb
 
 ROWS = 211
-#: The hash of some values with seed 0, as its specification has them.
+#: The hashes of some values with seed 0, from the specification.
 PINNED = {b"": 0xEF46DB3751D8E999, b"a": 0xD24EC4F1A98C6E5B, b"abc": 0x44BC2CF5AD770999}
 
 
 def xxh64(data: bytes, seed: int) -> int:
-    """xxHash64 as it is specified, a step at a time."""
+    """xxHash64 as it is specified, one step at a time."""
     mask = (1 << 64) - 1
     p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
     p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
@@ -58,14 +58,15 @@ def xxh64(data: bytes, seed: int) -> int:
 
 
 def words(count: int = ROWS) -> list[str]:
-    """Some are frequent, some are not, and some are longer than what a view has beside it."""
+    """Returns words of which some are frequent, some are rare, and some are too long for the inline part of a
+    view."""
     rng = np.random.default_rng(5)
     known = ["Berlin", "Paris", "", "Zürich", "San Francisco, California", "x" * 40]
     return [known[place] for place in rng.zipf(1.5, count) % len(known)]
 
 
 def stored(values: list[str]) -> dict[str, pa.Array]:
-    """The same categories in each type that is encoded."""
+    """Returns the same categories in each type that can be encoded."""
     kinds = sorted(set(values))
     numbers = [kinds.index(value) * 1_000 - 2 for value in values]
     lists = [values[: row % 3] for row in range(len(values))]
@@ -101,7 +102,7 @@ def flat(values: list[Any]) -> list[Any]:
 
 
 def check(data: Path, column: str, encoding: Any, code: Any, want: list[Any], **options: Any) -> None:
-    """The codes of a column, however its rows are shuffled, are those of its values."""
+    """Checks that a column has the codes of its values, however its rows are shuffled."""
     width = np.int32 if isinstance(encoding, fb.Vocabulary) else np.int64
     for shuffle in (None, fb.Shuffle(seed=3, window_rows=60)):
         with fb.Loader(
@@ -247,7 +248,7 @@ def test_long_texts_are_counted_a_few_at_a_time(tmp_path: Path) -> None:
     pq.write_table(pa.table({"t": texts}), tmp_path / "a.parquet")
     options: dict[str, Any] = {"column": "t", "memory": "64MB"}
     assert [value[0] for value in fb.Vocabulary.of(tmp_path / "a.parquet", **options).values] == ["a", "b"]
-    # One by itself is too long: what is offered is an option.
+    # A single value is too long: the error offers an option.
     pq.write_table(pa.table({"t": ["q" * 90_000_000]}), tmp_path / "b.parquet")
     with pytest.raises(fb.TooLargeError, match="raise memory to"):
         fb.Vocabulary.of(tmp_path / "b.parquet", **options)
@@ -362,7 +363,7 @@ def test_unknown_values_are_counted(tmp_path: Path) -> None:
         assert loader.stats().to_dict()["unknown_values"] == 0
         codes = np.concatenate([batch["city"] for batch in loader])
         assert codes.tolist() == [0, 1, 1, 1, 0, 1]
-        # The null is not one of them, whatever it is filled with.
+        # The null is not counted, whatever value fills it.
         assert loader.stats().to_dict()["unknown_values"] == 3 + 2
         assert "5 not in the vocabulary" in str(loader.stats())
         assert "forebay_values_unknown_total 5" in loader.stats().to_prometheus()
@@ -400,7 +401,8 @@ def test_lists_of_one_length_are_encoded_as_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dictionary: bool) -> None:
-    """Row groups are held as codes, read from dictionaries, from values or from texts; a cache keeps what is stored."""
+    """Row groups are held as codes that are read from dictionaries, values or texts; a cache keeps the stored
+    values."""
     rng = np.random.default_rng(5)
     rows = 4_000
     cities = [f"a city with a name that no view has room for, {at}" if at % 2 else f"{at}" for at in range(40)]

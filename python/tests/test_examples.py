@@ -1,4 +1,4 @@
-"""Every example runs, on a few synthetic photographs, and prints what it promises."""
+"""Every example runs on a few synthetic photographs, and prints what it promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ SERVER = Path(os.environ.get("CARGO_TARGET_DIR", EXAMPLES.parent / "target")) / 
 
 
 def environment(framework: str | None = None) -> dict[str, str]:
-    """This process's, with a backend for Keras. Skips, by name, where the framework is absent."""
+    """Returns this process's environment, with a backend for Keras. Skips the test with the framework's name
+    if it is missing."""
     environ = dict(os.environ)
     if framework is not None and find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
@@ -29,7 +30,7 @@ def environment(framework: str | None = None) -> dict[str, str]:
 
 
 def run(example: str, *arguments: str, cwd: Path, framework: str | None = None) -> str:
-    """The output of an example."""
+    """Returns the output of an example."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / example), *arguments],
         cwd=cwd,
@@ -114,7 +115,7 @@ def test_torch_resumes_where_it_was_interrupted(drawn: Path, tmp_path: Path) -> 
     assert "epoch 1, step 14: loss" in second
     checkpoint.unlink()
     straight = run("torch_imagenet.py", *both, cwd=drawn, framework="torch")
-    # The rest of a run that was interrupted is the run that was not.
+    # The rest of an interrupted run equals the run that was not interrupted.
     assert loss(second, 14) == pytest.approx(loss(straight, 14), abs=2e-3)
 
 
@@ -141,7 +142,7 @@ def test_what_is_cached_on_the_node_is_not_fetched(tmp_path: Path) -> None:
     assert [cache for _, cache, *_ in lines] == ["none", "on the node", "none"]
     assert float(lines[0][-1]) > 1
     assert float(lines[1][-1]) == 0
-    # A simulated accelerator takes no more than it can.
+    # A simulated accelerator takes no more than its rate.
     assert all(0 < float(line[2]) <= 500 and int(line[4].rstrip(" %")) <= 100 for line in lines)
 
 
@@ -156,20 +157,21 @@ def test_ranks_share_a_store_and_a_cache(tmp_path: Path) -> None:
     text = run("published/rank_shares.py", "--scale", "0.01", "--worlds", "1", "2", *far(), cwd=tmp_path)
     assert "each of 306 rows exactly once over the ranks" in text
     for ranks, cache, *_, first, second in figures(text):
-        # The second of two ranks may look for a row group before the first has kept it, but then waits for it. Without a
-        # cache both epochs are fetched, of the second one as much ahead as the first leaves time for.
+        # The second of two ranks may look for a row group before the first has cached it, and then waits for
+        # it. Without a cache both epochs are fetched; how much of the second one depends on the time that the
+        # first one leaves.
         alone = float(first) + float(second) > 1.95
         assert (float(first) < 1.2 and float(second) == 0) if cache == "shared" else alone, ranks
 
 
 def far() -> tuple[str, ...]:
-    """The options for the store that is far away. Skips where it was not built."""
+    """Returns the options for a distant store. Skips the test if the fault server was not built."""
     if not SERVER.exists():
         pytest.skip(f"no {SERVER} (build it with cargo build --release --workspace)")
     return ("--server", str(SERVER))
 
 
 def figures(text: str) -> list[list[str]]:
-    """The rows of a Markdown table, without its head."""
+    """Returns the rows of a Markdown table, without its head."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     return rows[2:]

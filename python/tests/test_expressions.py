@@ -1,4 +1,4 @@
-"""Filters as expressions: against pyarrow's datasets, row by row."""
+"""Filters as expressions, compared with pyarrow's data sets row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Pair = tuple[Any, pc.Expression]
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of two keys, small row groups, nulls and NaN, some files without statistics."""
+    """A data set with folders of two keys, small row groups, nulls and NaN, and some files without
+    statistics."""
     folder = tmp_path_factory.mktemp("filtered") / "t"
     draws = random.Random(5)
     start = datetime.datetime(2024, 5, 1)
@@ -58,7 +59,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Draw:
-    """Random conditions, in our words and in pyarrow's."""
+    """Draws random conditions, in forebay's words and in pyarrow's."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -109,7 +110,7 @@ class Draw:
         return (a > b, x > y) if kind == 4 else (a >= b, x >= y)
 
     def number(self, depth: int) -> tuple[Any, Any]:
-        """Arithmetic in 64 bits: pyarrow's is as narrow as its columns."""
+        """Arithmetic is in 64 bits, because pyarrow's is as narrow as its columns."""
         if depth == 0 or self.random.random() < 0.4:
             name = self.random.choice(["id", "i8", "u16", "f64", "n"])
             wide = pa.float64() if name == "f64" else pa.int64()
@@ -337,7 +338,7 @@ def test_a_fraction_and_its_complement_are_all_rows(table: Path) -> None:
     assert len(ids(data, fb.row_fraction(1, seed=1))) == ROWS and ids(data, fb.row_fraction(0, seed=1)) == []
     both = fb.row_fraction(0.7, seed=1) & (fb.col("id") < 100)
     assert ids(data, both) == [row for row in drawn if row < 100]
-    # XXH3 by hand, of another implementation: a split must not change with the version.
+    # These rows come from another implementation of XXH3: a split must not change with the version.
     assert (drawn[:12], sum(drawn)) == ([0, 1, 2, 3, 5, 6, 7, 8, 9, 11, 12, 14], 19790)
 
 

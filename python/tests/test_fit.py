@@ -1,4 +1,5 @@
-"""Images in their own shape on a canvas, as torchvision resizes and pads them, with what belongs to them."""
+"""Images in their own shape on a canvas, compared with torchvision's resize and padding, with the columns
+that belong to them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def encoded(pixels: np.ndarray[Any, Any], kind: str = "PNG", **options: Any) -> 
 
 
 def scene() -> dict[str, list[Any]]:
-    """Images smaller and larger than the canvas, with boxes, points and masks."""
+    """Returns images smaller and larger than the canvas, with boxes, points and masks."""
     random = np.random.default_rng(5)
     columns: dict[str, list[Any]] = {name: [] for name in ("image", "pixels", "boxes", "points", "mask", "classes")}
     for row in range(ROWS):
@@ -82,7 +83,8 @@ def delivered(data: Path, image: fb.Image, **options: Any) -> dict[int, dict[str
 
 
 def size_of(height: int, width: int, kind: str) -> tuple[int, int]:
-    """torchvision's arithmetic: the shorter side, the longest one, each cut to whole pixels."""
+    """Computes a size as torchvision does: the shorter side, then the longest one, each truncated to whole
+    pixels."""
     canvas, resize = {"shrunk": (CANVAS, None), "shorter": (CANVAS, 80), "square": ((100, 100), 64)}[kind]
     if resize is not None:
         short, long = min(height, width), max(height, width)
@@ -180,7 +182,7 @@ def test_flips_stay_on_their_part_and_all_that_belongs_follows(data: Path) -> No
         np.testing.assert_allclose(row["boxes"], boxes, atol=0.01)
         np.testing.assert_allclose(row["points"], points, atol=0.01)
 
-        # In 32 bits, as torch's nearest.
+        # The arithmetic is in 32 bits, as in torch's nearest.
         rows_of = np.minimum(
             np.arange(height, dtype=np.float32) * np.float32(whole_height / height), whole_height - 1
         ).astype(int)
@@ -235,7 +237,7 @@ def test_a_letterbox_is_pillows_pad(size: tuple[int, int]) -> None:
     image = fb.Image.fit(64, resize=64, fill=114, centered=True).resampling("bicubic")
     found = fb.decode_image(encoded(pixels), image)
     wanted = np.asarray(ImageOps.pad(Pillow.fromarray(pixels), (64, 64), color=(114,) * 3), np.int16)
-    # Pillow rounds the shorter side, and the place of an odd rest.
+    # Pillow rounds the shorter side, and the position of an odd remainder.
     inside = (wanted != 114).any(axis=-1)
     assert abs(int(inside.sum()) - int((found != 114).any(axis=-1).sum())) <= 2 * 64
     assert abs(np.argwhere(inside).mean(axis=0) - np.argwhere((found != 114).any(axis=-1)).mean(axis=0)).max() <= 1

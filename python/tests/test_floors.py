@@ -1,4 +1,4 @@
-"""The floors of the package: a room imports from lower floors only, be it late or for types alone.
+"""The layers of the package: a module imports from lower layers only, even late or for types.
 
 A room is a folder, or a file beside the folders.
 """
@@ -17,18 +17,18 @@ import pytest
 PYTHON = Path(__file__).parent.parent
 PACKAGE = PYTHON / "forebay"
 
-#: The rooms by floor, lowest first. Rooms of one floor do not import one another.
+#: The rooms by floor, the lowest first. Rooms on one floor do not import one another.
 FLOORS = (
-    # What is said everywhere, and the compiled half.
+    # Modules that all others use, and the compiled half.
     ("_level", "at_exit", "choices", "errors", "public"),
     ("_forebay",),
-    # The values that a user passes: checks, options, and what becomes of rows and columns.
+    # The values that a user passes: their checks, options, and the modules for rows and columns.
     ("options",),
     ("launcher_store",),
     ("batch", "columns", "filters", "index_exchange", "one_pass", "sharding"),
     ("samples", "transforms"),
     ("types",),
-    # The data set, and what needs one.
+    # The data set, and the modules that need one.
     ("reports",),
     ("dataset",),
     ("categories", "rows", "table_versions"),
@@ -41,7 +41,7 @@ FLOORS = (
     ("adapters",),
     ("jax", "keras", "rich", "spark", "tf", "torch", "tqdm"),
     ("accelerate", "hf", "lightning", "ray"),
-    # Another library's interface, on all of these.
+    # The interface of another library, which uses all of these.
     ("petastorm",),
     # The program, and the package that users import.
     ("program",),
@@ -49,9 +49,10 @@ FLOORS = (
     ("__main__",),
 )
 
-#: Imports upwards, each with its reason.
+#: Imports from a higher floor, each with its reason.
 EXCUSED = {
-    # The compiled half makes columns, and Python 3.12 asks for their buffer by a method that only Python can write.
+    # The compiled half makes columns, and Python 3.12 asks for their buffer by a method that only Python can
+    # define.
     ("forebay._forebay", "forebay.batch.column"),
 }
 
@@ -96,7 +97,7 @@ def test_a_circle_inside_a_room_is_found(tmp_path):
 
 
 def test_what_the_compiled_half_imports_by_name_is_there():
-    # A module, and the name in it where that stands beside.
+    # Matches a module, and the name in it if that follows.
     named = re.compile(r'(?:\.import\(|MODULE: &str = )"(forebay[\w.]*)"(?:\)\?\s*\.(?:getattr|call_method1)\("(\w+)")?')
     found = {hit for file in PYTHON.glob("src/**/*.rs") for hit in named.findall(file.read_text())}
     assert {module for module, _ in found} == {
@@ -110,7 +111,7 @@ def test_what_the_compiled_half_imports_by_name_is_there():
 
 
 def modules(package: Path) -> dict[str, Path]:
-    """The files of the package by the names of their modules."""
+    """Returns the files of the package by the names of their modules."""
     found = {}
     for path in (*package.rglob("*.py"), *package.rglob("*.pyi")):
         parts = ("forebay", *path.relative_to(package).with_suffix("").parts)
@@ -119,18 +120,18 @@ def modules(package: Path) -> dict[str, Path]:
 
 
 def room(module: str) -> str:
-    """The folder of a module, or its own name; the package itself is the room ``forebay``."""
+    """Returns the folder of a module, or its own name; the package itself is the room ``forebay``."""
     return module.split(".")[1] if "." in module else module
 
 
 def drawing(package: Path) -> set[tuple[str, str]]:
-    """Which module imports which, anywhere in its text."""
+    """Returns which module imports which, anywhere in its text."""
     known = modules(package)
     return {(module, other) for module, path in known.items() for other in imported(module, path, known)}
 
 
 def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The modules of the package that a file names."""
+    """Returns the modules of the package that a file imports."""
     inside = module.split(".") if path.stem == "__init__" else module.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -140,20 +141,20 @@ def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
             source = ".".join([*base, *filter(None, [node.module])])
             named = {f"{source}.{name.name}" for name in node.names}
             yield from named & known.keys()
-            # A name that is not a file is one of the module that it is imported from.
+            # A name that is not a file is defined in the module that it is imported from.
             if source in known and named - known.keys():
                 yield source
 
 
 def upwards(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The imports of a room that is not on a floor below."""
+    """Returns the imports of rooms that are not on a lower floor."""
     floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
     rooms = {(one, other): (room(one), room(other)) for one, other in arrows}
     return {arrow for arrow, (one, other) in rooms.items() if one != other and floor_of[one] <= floor_of[other]}
 
 
 def circles(arrows: set[tuple[str, str]], excused: set[tuple[str, str]]) -> list[list[str]]:
-    """The sets of modules of which each leads to each other one."""
+    """Returns the sets of modules in which each leads to every other one."""
     leads: dict[str, set[str]] = {}
     for one, other in arrows - excused:
         leads.setdefault(one, set()).add(other)
@@ -173,5 +174,5 @@ def circles(arrows: set[tuple[str, str]], excused: set[tuple[str, str]]) -> list
 
 
 def copied(folder: Path) -> Path:
-    """The sources of the package in another place."""
+    """Copies the sources of the package to another folder."""
     return Path(shutil.copytree(PACKAGE, folder / "forebay", ignore=shutil.ignore_patterns("*.so", "__pycache__")))

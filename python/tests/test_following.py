@@ -1,4 +1,4 @@
-"""Boxes, points and masks take the crop, size and flips of their image, as in torchvision or by its formulas."""
+"""Boxes, points and masks get the crop, size and flips of their image, as in torchvision or by its formulas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jpeg(height: int, width: int, seed: int, **options: Any) -> bytes:
 
 
 def scene() -> dict[str, Any]:
-    """Images of many sizes with boxes, points, labels and masks."""
+    """Returns images of many sizes with boxes, points, labels and masks."""
     random = np.random.default_rng(17)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("image", "boxes", "labels", "points", "mask", "deep", "size")
@@ -78,7 +78,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reference(boxes: np.ndarray[Any, Any], geometry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Boxes of corners, by the formulas of torchvision: crop, clamp, resize, mirror."""
+    """Computes boxes by the formulas of torchvision: crop, clamp, resize, mirror."""
     top, left, height, width, across, down, _, _ = geometry.astype(np.float64)
     boxes = boxes.reshape(-1, 4) - [left, top, left, top]
     boxes = np.clip(boxes, 0, [width, height, width, height])
@@ -91,7 +91,7 @@ def reference(boxes: np.ndarray[Any, Any], geometry: np.ndarray[Any, Any]) -> np
 
 
 def rows(loader: fb.Loader) -> dict[int, dict[str, Any]]:
-    """What an epoch delivers, by id."""
+    """Returns the rows that an epoch delivers, by id."""
     found: dict[int, dict[str, Any]] = {}
     for batch in loader.epoch(1):
         for at, number in enumerate(batch["id"].tolist()):
@@ -160,7 +160,8 @@ def test_they_are_those_of_torchvision(data: Path, framing: str) -> None:
                 shown = F.center_crop(shorter, list(SIZE))
             else:
                 if at == 2:
-                    # Its crop clips points, ours does not: those inside are compared.
+                    # torchvision's crop clips points and forebay's does not, so only points inside are
+                    # compared.
                     value = value - torch.tensor([left, top])
                     value = tv_tensors.KeyPoints(value, canvas_size=(int(height), int(width)))
                     shown = F.resize(value, list(SIZE))
@@ -228,7 +229,7 @@ def test_labels_of_dropped_boxes_are_dropped(data: Path, share: float) -> None:
 
 
 def test_a_turned_image_turns_nothing_else(tmp_path: Path) -> None:
-    """Boxes and masks are of the image as it is seen."""
+    """Boxes and masks refer to the image after its orientation was applied."""
     exif = Pillow.Exif()
     exif[0x0112] = 6
     mask = png(np.arange(80 * 40, dtype=np.uint8).reshape(80, 40))

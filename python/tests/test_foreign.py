@@ -1,4 +1,4 @@
-"""Data of other people's making comes out as its own readers give it, or is refused."""
+"""Data of other projects is delivered as their own readers deliver it, or refused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 import forebay as fb
 
-#: Largest difference of a pixel between two JPEG decoders that both keep to the standard.
+#: The largest difference of a pixel between two JPEG decoders that both conform to the standard.
 JPEG = 2
 
 
 @pytest.fixture(scope="module")
 def cells(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
-    """The photographs of BCCD in one Parquet file, as Hugging Face stores them: bytes and path."""
+    """The photographs of BCCD in one Parquet file, stored as Hugging Face does: bytes and path."""
     photographs = sorted((foreign / "bccd").rglob("*.jpg"))
     if not photographs:
         pytest.skip("no photographs of BCCD")
@@ -73,7 +73,7 @@ def test_crops_are_those_of_pillow(cells: tuple[Path, list[Path]]) -> None:
 def test_parquet_files_give_the_rows_of_pyarrow_or_are_refused(foreign: Path) -> None:
     files = sorted((foreign / "parquet-testing").rglob("*.parquet"))
     files += sorted((foreign / "petastorm-legacy").rglob("*.parquet"))
-    # pyarrow wraps its times around.
+    # pyarrow's times overflow in this file.
     files = [file for file in files if file.name != "int96_from_spark.parquet"]
     if not files:
         pytest.skip("no Parquet files")
@@ -89,10 +89,10 @@ def test_parquet_files_give_the_rows_of_pyarrow_or_are_refused(foreign: Path) ->
             refused += 1
             continue
         try:
-            # Of this one file: pyarrow would add columns from the names of the folders above.
+            # Only this file is read: pyarrow would add columns from the names of the folders above.
             want = pq.ParquetFile(file).read()
         except (pa.ArrowException, OSError):
-            # It reads what pyarrow does not; the Rust tests know these files by name.
+            # forebay reads a file that pyarrow cannot read; the Rust tests list such files by name.
             read += 1
             continue
         for name, values in got.items():
@@ -114,7 +114,7 @@ def test_times_of_96_bits_that_spark_wrote_are_read_to_the_year_290000(foreign: 
     with fb.Loader(file, batch_size=6) as loader:
         got = pa.record_batch(next(iter(loader)))["a"].cast(pa.int64()).to_pylist()
     assert got == [*coerced[:5], last]
-    # The Gregorian calendar has the same days every 400 years.
+    # The Gregorian calendar repeats every 400 years.
     start = datetime.date(2000, 1, 1).toordinal()
     days, rest = divmod(last, 86_400_000_000)
     periods, day = divmod(days + datetime.date(1970, 1, 1).toordinal() - start, 146_097)
@@ -132,7 +132,7 @@ def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
             ids = [row for batch in loader for row in batch["id"].tolist()]
         assert len(ids) == want > 0
         assert len(set(ids)) == len(ids)
-        # Its folders are named for a key.
+        # The folders of this data set are named after a key.
         with fb.Loader(folder, columns=["id", "partition_key"]) as loader:
             keys = {row: key for batch in loader for row, key in zip(batch["id"], batch["partition_key"], strict=True)}
         stored = ds.dataset(folder, partitioning="hive", exclude_invalid_files=True)
@@ -141,7 +141,8 @@ def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
 
 
 def rows(file: Path) -> dict[str, list[object]]:
-    """All values of a file through forebay, nulls and all; columns of types that are not read are left out."""
+    """Returns all values of a file through forebay, including nulls; columns of types that are not supported
+    are left out."""
     names = pq_names(file)
     while True:
         try:
@@ -157,7 +158,7 @@ def rows(file: Path) -> dict[str, list[object]]:
 
 
 def listed(column: pa.ChunkedArray) -> list[object]:
-    """The values as Python has them; as numbers where it has no such dates."""
+    """Returns the values as Python objects, or as numbers where Python has no such dates."""
     try:
         return column.to_pylist()
     except OverflowError:
@@ -165,7 +166,7 @@ def listed(column: pa.ChunkedArray) -> list[object]:
 
 
 def numbers(kind: pa.DataType) -> pa.DataType:
-    """A type with numbers in place of times."""
+    """Returns a type with numbers in place of times."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(numbers(field.type)) for field in kind])
     return pa.int64() if pa.types.is_timestamp(kind) else kind
@@ -179,7 +180,7 @@ def pq_names(file: Path) -> list[str] | None:
 
 
 def same(got: object, want: object) -> bool:
-    """Equal, with NaN equal to itself and times without regard to how they are shown."""
+    """Whether two values are equal; NaN equals itself, and the form in which times are shown does not matter."""
     if isinstance(got, float) and isinstance(want, float):
         return got == want or (math.isnan(got) and math.isnan(want))
     if isinstance(got, (list, tuple)) and isinstance(want, (list, tuple)):

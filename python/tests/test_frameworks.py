@@ -170,7 +170,7 @@ KERAS = """
             rows.append([])
 
     rows.append([])
-    # The first batch is drawn to build the model, and has to be trained on nevertheless.
+    # The first batch is drawn to build the model, but must still be trained.
     steps = [0]
     class Steps(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs):
@@ -191,13 +191,13 @@ KERAS = """
     assert accuracy > 0.9
     assert model.predict(fb.keras.batches(val, y=None), verbose=0).shape == (256, 4)
 
-    # Fewer steps than an epoch has: the next Keras epoch goes on where this one ended.
+    # Keras takes fewer steps than the epoch has, so its next epoch continues where this one ended.
     rows[:] = [[]]
     train = loader(shuffle=fb.Shuffle(seed=2))
     model.fit(fb.keras.batches(train, y=look), epochs=4, steps_per_epoch=4, callbacks=[Epochs()], verbose=0)
     assert sorted(rows[0] + rows[1]) == sorted(rows[2] + rows[3]) == list(range(256))
 
-    # A loop of one's own takes one epoch, and Keras goes on with the next one.
+    # A loop of the user takes one epoch, and Keras continues with the next one.
     batches = fb.keras.batches(loader(shuffle=fb.Shuffle(seed=2)))
     model.fit(batches, verbose=0)
     assert sum(len(y) for x, y in batches) == 256
@@ -248,7 +248,8 @@ WEIGHTS = """
         "other": fit(lambda batch: np.ones(len(batch["label"]), "float32")),
     }
     assert np.isclose(found["plain"], each) and np.isclose(found["other"], each), found
-    # A quarter of the rows each: on average 2, if Keras divides by the rows, as it does for both kinds of weights.
+    # Each weight applies to a quarter of the rows; on average they are 2 if Keras divides by the number of
+    # rows, as it does for both kinds of weights.
     assert np.isclose(found["sample"], found["class"]) and not np.isclose(found["class"], each), found
     try:
         fb.keras.batches(train)[0]
@@ -296,12 +297,12 @@ CALLS = """
         model.compile(keras.optimizers.SGD(0.0), "mse")
         return model
 
-    # A model that was interrupted may have lost its weights: Keras takes them out while it runs JAX.
+    # A model that was interrupted may have lost its weights, because Keras removes them while it runs JAX.
     model = identity()
     data = fb.keras.batches(train, x=x, y=nothing)
     ids = model.predict(data, verbose=0)[:, 0].tolist()
     assert ids == sorted(ids) and len(ids) == 1000
-    # A call that was cut short is not carried on by the next one.
+    # The next call does not continue a call that was interrupted.
     assert model.predict(data, steps=3, verbose=0)[:, 0].tolist() == ids[:96]
     assert model.predict(data, verbose=0)[:, 0].tolist() == ids
     broken(identity().predict, data)
@@ -313,7 +314,7 @@ CALLS = """
     val = fb.keras.batches(fb.Loader(sys.argv[1], columns=["id"], batch_size=32), x=x, y=nothing)
     found = model.fit(data, epochs=3, validation_data=val, validation_steps=3, verbose=0).history
     assert np.allclose(found["val_loss"], part, rtol=1e-4) and np.allclose(found["loss"], whole, rtol=1e-4), found
-    # An epoch of fewer steps is carried on in the same `fit`.
+    # The same `fit` continues an epoch of fewer steps.
     found = model.fit(data, epochs=2, steps_per_epoch=16, verbose=0).history["loss"]
     assert np.isclose(found[0], np.mean(np.square(ids[:512])), rtol=1e-4) and found[1] > 2 * found[0], found
     print("called", keras.backend.backend())

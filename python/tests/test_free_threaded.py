@@ -1,4 +1,4 @@
-"""Python without its global lock: forebay leaves it so, and threads read side by side."""
+"""Python without its global lock: forebay does not turn it on, and threads read at the same time."""
 
 import subprocess
 import sys

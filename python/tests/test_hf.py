@@ -1,4 +1,4 @@
-"""The Trainer of Transformers: a run that is interrupted and resumed takes the steps of the run that was not."""
+"""The Trainer of Transformers: a run that is interrupted and resumed takes the same steps as one that is not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
-    """Notes the rows of each batch that it is trained with."""
+    """Records the rows of each batch that it is trained with."""
 
     def __init__(self, stop: int = sys.maxsize) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def test_a_resumed_run_takes_the_steps_that_were_left(
 
 
 def test_what_is_saved_when_a_step_begins_is_the_step_before(plain: Path, tmp_path: Path) -> None:
-    """By then the batches of the step are drawn; that is where a Trainer saves when it gets SIGTERM."""
+    """The batches of the step have already been drawn; a Trainer saves at this point when it gets SIGTERM."""
 
     class Saves(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -150,7 +150,7 @@ def test_another_global_batch_is_refused(plain: Path, tmp_path: Path) -> None:
 
     with pytest.raises(fb.StateMismatchError, match=r"16 batches to an epoch, but there are 10 now \(keep"):
         resume()
-    # The rest of the epoch, and then the next one.
+    # The run delivers the rest of the epoch, and then the next one.
     rest = resume(ignore_data_skip=True, num_train_epochs=2)
     assert [len(rows) for rows in rest[:8]] == [100] * 6 + [80, 100]
 

@@ -1,4 +1,4 @@
-"""Tables of Apache Iceberg: what other writers wrote, read at each of its snapshots.
+"""Apache Iceberg tables that other libraries wrote, read at each of their snapshots.
 
 The writers are ``pyiceberg``, in this interpreter or in the one that FOREBAY_PYICEBERG_PYTHON names, and Spark, in the
 interpreter that FOREBAY_ICEBERG_SPARK_PYTHON names, with the jar that FOREBAY_ICEBERG_SPARK_JAR names.
@@ -26,7 +26,8 @@ import pytest
 
 import forebay as fb
 
-#: The tables that Spark writes: one of each version of the format, and one with rows that are deleted by their values.
+#: The tables that Spark writes: one for each version of the format, and one with rows that are deleted by
+# their values.
 BY_SPARK = ["t1", "t2", "t3", "t4"]
 
 WRITES = """
@@ -103,7 +104,7 @@ def run(python: str, code: str, *words: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value that compares by what it is: Spark's structures have other numbers of their types."""
+    """Returns a value that compares by content: the types in Spark's structures have other numbers."""
     if isinstance(value, dict):
         return {name: plain(of) for name, of in value.items()}
     return [plain(of) for of in value] if isinstance(value, list) else value
@@ -137,7 +138,7 @@ def same(path: Any, expected: Path, **version: Any) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """A table with a history, what its writer reads of each snapshot, and its newest metadata."""
+    """A table with a history, the rows that its writer reads from each snapshot, and its newest metadata."""
     root, expected = (tmp_path_factory.mktemp(name) for name in ("warehouse", "expected"))
     metadata = run(interpreter(), WRITES, root, expected)
     return root / "db" / "t", expected, Path(metadata.removeprefix("file://"))
@@ -219,14 +220,14 @@ def test_a_filter_selects_what_it_selects_without_the_bounds_of_manifests(tmp_pa
         assert selected(path, condition) == selected(table, condition), condition
     for file in tmp_path.rglob("data/**/*.parquet"):
         file.rename(file.with_suffix(".gone"))
-    # No file has such rows, so that none is missed.
+    # No file has such rows, so nothing is missing if all are skipped.
     for condition in [("id", ">", 79), ("text", "<", "0"), ("at", "<", datetime(2024, 5, 1, tzinfo=timezone.utc))]:
         assert selected(path, [condition]) == [], condition
 
 
 @pytest.fixture(scope="module")
 def by_spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Tables that Spark wrote, and what it reads of each snapshot."""
+    """The tables that Spark wrote, and the rows that it reads from each snapshot."""
     python, jar = (os.environ.get(f"FOREBAY_ICEBERG_SPARK_{name}") for name in ("PYTHON", "JAR"))
     if python is None or jar is None or shutil.which("java") is None:
         pytest.skip("FOREBAY_ICEBERG_SPARK_PYTHON and FOREBAY_ICEBERG_SPARK_JAR name no Spark with Iceberg")
@@ -312,7 +313,7 @@ def test_a_file_that_is_gone_is_named_with_the_snapshot_that_needs_it(
 
 
 class OfPyiceberg:
-    """What forebay takes from a table of pyiceberg."""
+    """The attributes of a pyiceberg table that forebay uses."""
 
     def __init__(self, location: str) -> None:
         self.metadata_location = location

@@ -1,4 +1,5 @@
-"""The index of a folder: written by one process, used by the next, and never believed where it does not hold."""
+"""The index of a folder: one process writes it, the next one uses it, and entries that no longer match their
+file are not used."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NAME = "_forebay_index"
 
 @pytest.fixture
 def folder(plain: Path, tmp_path: Path) -> Path:
-    """A copy of a data set of three files, to be changed."""
+    """A copy of a data set of three files, which tests may change."""
     return Path(shutil.copytree(plain, tmp_path / "copy"))
 
 
@@ -40,7 +41,7 @@ def test_one_file_has_all_footers_and_is_not_data(folder: Path) -> None:
     assert requests(indexed) == 1
     assert requests(fb.Dataset(folder, storage_options={"index": "off"})) == 3
     assert indexed.write_index()[0]["files_read"] == 0
-    # Other readers pass over it.
+    # Other readers ignore it.
     assert pq.read_table(folder).num_rows == ROWS
 
 

@@ -1,4 +1,4 @@
-"""``fit`` that is killed and started again takes the steps of the run that was not."""
+"""A ``fit`` that is killed and started again takes the same steps as one that is not."""
 
 from __future__ import annotations
 

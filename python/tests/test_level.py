@@ -1,4 +1,4 @@
-"""Which compiled half of the package a processor gets."""
+"""The compiled half of the package that each processor gets."""
 
 import os
 import platform
@@ -37,7 +37,7 @@ def test_the_highest_level_that_is_there_is_taken(tmp_path):
 
 
 def level(**environment):
-    """The level that another interpreter takes."""
+    """Returns the level that another interpreter uses."""
     command = [sys.executable, "-c", "from forebay import _forebay; print(_forebay.__level__, _forebay.__name__)"]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
@@ -60,7 +60,7 @@ def test_a_level_that_the_package_carries_runs():
 
 
 def dynamic_entries(elf):
-    """The tags and values of a shared library's dynamic section, for 64-bit little-endian ELF."""
+    """Returns the tags and values of a shared library's dynamic section, for 64-bit little-endian ELF."""
     (headers,) = struct.unpack_from("<Q", elf, 32)
     size, count = struct.unpack_from("<HH", elf, 54)
     for at in range(headers, headers + size * count, size):
@@ -72,7 +72,8 @@ def dynamic_entries(elf):
 
 @pytest.mark.skipif(sys.platform != "linux" or sys.byteorder != "little", reason="of shared libraries on Linux")
 def test_the_compiled_half_leaves_static_memory_of_threads_to_others():
-    """A process has some 1.6 kB of it for all libraries that are loaded late, and torch and scikit-learn need theirs."""
+    """A process has about 1.6 kB of static thread-local memory for all libraries that are loaded late, and
+    torch and scikit-learn need their share."""
     with open(_forebay.__file__, "rb") as file:
         entries = dynamic_entries(file.read())
     assert entries, "no dynamic section"

@@ -1,4 +1,4 @@
-"""Ctrl-C, forks, early exits: whatever happens, it happens promptly and is said."""
+"""Ctrl-C, forks, early exits: the program reacts promptly and says what happened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ import forebay as fb
 
 
 def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """A script in a process of its own; its exit is timed from when it prints ``leaving``."""
+    """Runs a script in a process of its own; its exit is timed from the moment at which it prints
+    ``leaving``."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
         capture_output=True,
@@ -40,7 +41,7 @@ SLOW = """
     import os, signal, sys, threading, time
     import forebay as fb
 
-    # Whoever runs the tests in the background has it ignored, and children inherit that.
+    # The signal may be ignored because the tests run in the background, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def slow(batch):
@@ -126,7 +127,7 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
     gc.collect()
     deadline = time.monotonic() + 1
 
-    # A thread of the first round may still have been on its way out when it was counted.
+    # A thread of the first round may still have been ending when it was counted.
     def is_back() -> bool:
         return all(now <= then for now, then in zip(counts(), before, strict=True))
 
@@ -136,7 +137,7 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
 
 
 def task_names() -> list[str]:
-    """The names of this process's threads."""
+    """Returns the names of this process's threads."""
     names = []
     for task in Path("/proc/self/task").iterdir():
         try:
@@ -154,7 +155,8 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
 
     def counts() -> tuple[int, int]:
         names = [name for name in task_names() if name.startswith("forebay")]
-        # Those that wait for storage belong to a data set that was passed in, and come and go with its reads.
+        # The threads that wait for storage belong to a data set that was passed in, and come and go with its
+        # reads.
         own = [name for name in names if kind != "of a Dataset" or name != "forebay-fetch"]
         return len(own), len(os.listdir("/proc/self/fd"))
 
@@ -186,18 +188,18 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
     def is_back() -> bool:
         return all(now <= then for now, then in zip(counts(), before, strict=True))
 
-    # A second, and more on a busy machine.
+    # This allows a second, and more on a busy machine.
     deadline = time.monotonic() + 5
     while not is_back() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert is_back(), (counts(), before, files())
     assert not files()
-    # What is known without reading rows stays.
+    # Properties that need no rows can still be read.
     assert len(kept[0]) > 0 and kept[0].plan() and kept[0].stats()
     assert kept[0].state_dict()["epoch"] == (0 if under_way else 1)
     with pytest.raises(fb.ClosedError):
         next(iter(kept[0]))
-    # A copy, and a mix of it, open the data anew.
+    # A copy of the loader, and a mix with it, open the data set again.
     with pickle.loads(pickle.dumps(kept[0])) as again:
         assert ids(again.epoch(0)) == want
     if kind == "Loader":
@@ -278,7 +280,7 @@ FORKS = """
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    # The parent is none the worse for it.
+    # The parent still works.
     print(json.dumps([said, len(list(epoch))]))
 """
 
@@ -380,7 +382,7 @@ def test_a_thread_that_the_system_refuses_is_an_error_of_ours(plain: Path) -> No
         import resource, sys
         import forebay as fb
 
-        # Less than the stack of a thread is left.
+        # The limit leaves less memory than the stack of a thread takes.
         with open("/proc/self/statm") as pages:
             have = int(pages.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (have + (1 << 20), have + (1 << 20)))

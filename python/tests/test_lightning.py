@@ -1,4 +1,4 @@
-"""Lightning: a run that is interrupted and resumed takes the steps of the run that was not."""
+"""Lightning: a run that is interrupted and resumed takes the same steps as one that is not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Interrupted(Exception):
 
 
 class Model(lightning.LightningModule):  # type: ignore[misc]
-    """Notes the rows of each step."""
+    """Records the rows of each step."""
 
     def __init__(self, stop: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Model(lightning.LightningModule):  # type: ignore[misc]
 
 
 def run(data: Any, folder: Path, stop: int = sys.maxsize, resume: str | None = None, **options: Any) -> list[Any]:
-    """The rows of each step of a fit, which is interrupted when it begins the step ``stop``."""
+    """Returns the rows of each step of a fit, which is interrupted when it begins the step ``stop``."""
     every = options.pop("every", None)
     when = {"save_on_train_epoch_end": True} if every is None else {"every_n_train_steps": every}
     model = Model(stop)
@@ -88,7 +88,7 @@ def pair(where: Path) -> Any:
 
 
 def latest(folder: Path) -> tuple[str, int]:
-    """The newest checkpoint, and the number of steps that it has trained."""
+    """Returns the newest checkpoint, and the number of steps that it has trained."""
     path = max(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
     saved = torch.load(path, weights_only=False)
     return str(path), saved["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]["ready"]

@@ -1,4 +1,4 @@
-"""Epochs, order, shares, states, filters and errors, through the Python door."""
+"""Epochs, order, shares, states, filters and errors, through the Python interface."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def test_reports_are_for_people_and_programs(plain: Path) -> None:
 
 
 def test_two_processes_share_an_epoch_as_two_lanes_do(plain: Path) -> None:
-    """Each row exactly once, equal steps, and together the global batches of one process with as many lanes."""
+    """Two ranks deliver each row exactly once in equal numbers of steps, and together the global batches of
+    one process with two lanes."""
     script = (
         "import sys, json, forebay as fb\n"
         "loader = fb.Loader(sys.argv[1], batch_size=32, shuffle=fb.Shuffle(seed=17, window_rows=200),\n"
@@ -147,7 +148,8 @@ def test_two_processes_share_an_epoch_as_two_lanes_do(plain: Path) -> None:
 
 
 def test_a_state_taken_before_every_batch_gives_the_same_tail_in_a_new_process(photos: Path) -> None:
-    """Resumed elsewhere, from JSON, with another number of threads: the same bytes."""
+    """The state is resumed from JSON in another process with another number of threads, and gives the same
+    bytes."""
     script = (
         "import sys, json, hashlib, forebay as fb\n"
         "for line in sys.stdin:\n"
@@ -319,7 +321,7 @@ def test_a_loader_is_no_data_set_of_rows(plain: Path) -> None:
         for wrong in (0, slice(3), None):
             with pytest.raises(TypeError, match=r"a batch has columns by name, got .* \(pass a str\)"):
                 batch[wrong]
-        # What moves batches to a device rebuilds mappings from what they hold.
+        # Functions that move batches to a device rebuild mappings from their contents.
         with pytest.raises(TypeError, match=r"forebay\.torch\.batches"):
             type(batch)({"id": batch["id"]})
 
@@ -371,7 +373,7 @@ def test_times_of_96_and_of_64_bits_that_spark_wrote_are_one_column(tmp_path: Pa
         rows = pa.record_batch(next(iter(loader)))["t"]
         assert rows.type == pa.timestamp("us", "UTC")
         assert rows.cast(pa.timestamp("us")).to_pylist() == times.to_pylist() * 2
-    # Of others' it is not known which moments they are.
+    # In files of other writers, these times are ambiguous.
     write("a.parquet", times, False, use_deprecated_int96_timestamps=True)
     for merge_schema in (False, True):
         with pytest.raises(fb.UnsupportedError, match="times without a zone cannot be compared"):
@@ -410,7 +412,7 @@ def test_an_epoch_says_why_it_was_ended(plain: Path, transform: Any, taken: str,
         if taken == "all":
             list(epoch)
         end(loader, epoch)
-        # The first reason stays.
+        # The first reason is kept.
         epoch.close()
         loader.close()
         for _ in range(2):

@@ -16,7 +16,7 @@ import forebay as fb
 
 
 class DataFrame:
-    """As pandas' one: iterates over the names of its columns."""
+    """Imitates a pandas DataFrame: iterating over it yields the names of its columns."""
 
     columns = ("a", "b")
 

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def merged() -> list[dict[str, Any]]:
-    """What pyarrow makes of the files, in the types of the merge."""
+    """Returns what pyarrow makes of the files, in the merged types."""
     tables = [pa.table(columns) for columns in FILES]
     whole = pa.concat_tables(tables, promote_options="permissive")
     return sorted(whole.to_pylist(), key=lambda row: row["id"])
@@ -156,7 +156,7 @@ def test_folders_that_are_left_out_take_no_columns_with_them(tmp_path: Path) -> 
 
 
 def test_a_column_of_nulls_alone_is_of_any_type(tmp_path: Path) -> None:
-    """As pandas writes a column of which it saw no value."""
+    """pandas writes such a column if all its values are missing."""
     values: dict[str, list[Any]] = {"text": ["a", None], "number": [1, 2], "list": [[1.5], None], "when": [None, None]}
     pq.write_table(pa.table({name: pa.nulls(2) for name in values}), tmp_path / "0.parquet")
     pq.write_table(pa.table(values), tmp_path / "1.parquet")

@@ -1,4 +1,4 @@
-"""What a loader is told that other loaders are told in another way, and what it shows of itself."""
+"""Arguments in the form that other loaders expect, and the text form of a loader."""
 
 from __future__ import annotations
 

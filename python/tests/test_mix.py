@@ -1,4 +1,4 @@
-"""Mixes: weights, ends, order, states on other worlds, and everything that a loader is used for."""
+"""Mixes: weights, ends, order, states on other numbers of ranks, and everything that a loader is used for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pytest
 
 import forebay as fb
 
-# Rows of the two sources, in row groups of 50.
+# The numbers of rows of the two sources, in row groups of 50.
 SIZES = (1_000, 300)
 
 Row = tuple[int, int]
@@ -30,7 +30,7 @@ Row = tuple[int, int]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two data sets of one schema."""
+    """Two data sets with one schema."""
     root = tmp_path_factory.mktemp("mix")
     for name, rows in zip("ab", SIZES, strict=True):
         (root / name).mkdir()
@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def mixed(folders: Iterable[Path], weights: tuple[float, ...] = (0.7, 0.3), **options: Any) -> fb.Mix:
-    """A mix of shuffled loaders, in batches of 10."""
+    """Returns a mix of shuffled loaders, in batches of 10."""
     lanes = options.pop("lanes", None)
     loaders = [
         fb.Loader(folder, shuffle=fb.Shuffle(seed=number, window_rows=120, lanes=lanes), row_id=True)
@@ -55,12 +55,12 @@ def mixed(folders: Iterable[Path], weights: tuple[float, ...] = (0.7, 0.3), **op
 
 
 def rows(batch: Any) -> list[Row]:
-    """The rows of a batch: source and number."""
+    """Returns the rows of a batch as pairs of source and number."""
     return list(zip(batch["source"].tolist(), batch["id"].tolist(), strict=True))
 
 
 def epoch(mix: fb.Mix) -> list[list[Row]]:
-    """The rows of each batch of the next epoch."""
+    """Returns the rows of each batch of the next epoch."""
     return [rows(batch) for batch in mix]
 
 
@@ -75,7 +75,7 @@ def every(source: int) -> list[Row]:
 def test_each_batch_has_its_share_of_each_source(folders: tuple[Path, Path]) -> None:
     with mixed(folders) as mix:
         batches = epoch(mix)
-        # 300 rows of the second source, 3 in each batch: it ends first.
+        # The second source has 300 rows, of which each batch takes 3, so it ends first.
         assert len(batches) == len(mix) == 100
         for batch in batches:
             assert Counter(source for source, _ in batch) == {0: 7, 1: 3}
@@ -97,7 +97,7 @@ def test_an_epoch_ends_with_the_first_or_the_last_source(folders: tuple[Path, Pa
         batches = epoch(mix)
         counts = Counter(flat(batches))
         assert all(counts[row] == 1 for row in every(0))
-        # 1,000 rows of 300: three passes and a third of one.
+        # The epoch takes 1,000 rows of a source with 300: three passes and a third of one.
         assert {counts[row] for row in every(1)} == {3, 4}
         assert sum(counts[row] for row in every(1)) == 1_000
         passes = [row for row in flat(batches) if row[0] == 1]
@@ -234,10 +234,10 @@ def test_weights_change_at_a_step_of_the_run(folders: tuple[Path, Path]) -> None
                 state = mix.state_dict()
         assert counts[:65] == [10] * 5 + [2] * 30 + [10] * 25 + [5] * 5
         length = len(counts)
-        # The next epoch goes on with the weights that hold then.
+        # The next epoch continues with the weights that hold at its first step.
         assert Counter(source for source, _ in epoch(mix)[0]) == {0: 5, 1: 5}
         assert [place.source for place in mix.which(length)].count(0) == 5
-    # A state may be resumed with other weights from its step on, and with no others before.
+    # A state may be resumed with other weights from its step on, but not with other weights before it.
     with mixed(folders, (1, 0), schedule={**schedule, 60: [0.9, 0.1]}) as mix:
         mix.load_state_dict(state)
         tail = [Counter(source for source, _ in batch)[0] for batch in epoch(mix)]
@@ -332,7 +332,7 @@ def test_functions_see_the_rows_of_all_sources(folders: tuple[Path, Path]) -> No
         return {"id": row["id"], "source": row["source"], "draw": fb.rng(row).integers(1 << 40)}
 
     def drawn(workers: int | fb.Workers) -> list[Any]:
-        # Each row of the second source comes several times.
+        # Each row of the second source is delivered several times.
         with mixed(folders, (1, 1), stop="last", transform_rows=double, transform_workers=workers) as mix:
             return [(*row, int(draw)) for batch in mix for row, draw in zip(rows(batch), batch["draw"], strict=True)]
 

@@ -1,4 +1,4 @@
-"""Lists, structures and maps, to any depth: what is stored is what arrives."""
+"""Lists, structures and maps of any depth are delivered as they are stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAVES: list[pa.DataType] = [
 
 
 def leaf(draw: random.Random, kind: pa.DataType) -> Any:
-    """A value of a type that is not nested."""
+    """Returns a value of a type that is not nested."""
     number = draw.randrange(100)
     if pa.types.is_boolean(kind):
         return number % 2 == 0
@@ -53,7 +53,7 @@ def leaf(draw: random.Random, kind: pa.DataType) -> Any:
 
 
 def value(draw: random.Random, kind: pa.DataType, nulls: float) -> Any:
-    """A value of any type, or None."""
+    """Returns a value of any type, or None."""
     if draw.random() < nulls:
         return None
     if pa.types.is_struct(kind):
@@ -68,7 +68,7 @@ def value(draw: random.Random, kind: pa.DataType, nulls: float) -> Any:
 
 
 def kind(draw: random.Random, depth: int) -> pa.DataType:
-    """A random type of at most this depth."""
+    """Returns a random type of at most this depth."""
     if depth == 0:
         return draw.choice(LEAVES)
     inner = kind(draw, draw.randrange(depth))
@@ -82,7 +82,7 @@ def kind(draw: random.Random, depth: int) -> pa.DataType:
 
 
 def table(seed: int, nulls: float, rows: int = ROWS) -> pa.Table:
-    """A column of every shape that is named, and some of random ones."""
+    """Returns a table with a column of every named shape, and some of random shapes."""
     draw = random.Random(seed)
     box = pa.struct([("box", pa.list_(pa.float32(), 4)), ("label", pa.int32())])
     kinds = {
@@ -263,7 +263,7 @@ def test_a_null_that_an_array_cannot_hold_is_named(tmp_path: Path) -> None:
         with pytest.raises(fb.NullError, match=said) as caught:
             batch["numbers"]
         assert 'pass flatten=["numbers"] and fill_null={"numbers.x": 0.0}' in str(caught.value)
-        # What is missing in a structure is missing in its fields.
+        # A null structure has null fields.
         assert batch["names"]["name"].tolist() == ["a", None, None, "d"]
     with fb.Loader(tmp_path, batch_size=4, columns=["texts"], fill_null={"texts": ""}) as loader:
         assert next(iter(loader))["texts"].tolist() == [["a"], ["b", ""], [], []]
@@ -287,7 +287,8 @@ def test_files_may_name_the_parts_of_a_list_as_they_like(tmp_path: Path) -> None
 
 
 def test_old_times_inside_of_lists_are_exact_or_refused(tmp_path: Path) -> None:
-    """As Spark and Impala wrote them: 96 bits, of which 64 hold the years 1677 to 2262 alone."""
+    """Spark and Impala wrote such times in 96 bits, of which 64-bit nanoseconds cover only the years 1677 to
+    2262."""
     times = [[datetime.datetime(2020, 5, 17, 1, 2, 3)], [], [None, datetime.datetime(1970, 1, 1)]]
     kind = pa.list_(pa.timestamp("us"))
 

@@ -1,4 +1,5 @@
-"""Nulls where images, masks and tensors are decoded: filled slots, masks, and what follows an image that is null."""
+"""Nulls where images, masks and tensors are decoded: filled slots, masks, and the columns that follow a null
+image."""
 
 from __future__ import annotations
 
@@ -28,13 +29,14 @@ def is_null(row: int) -> bool:
 def photograph(row: int) -> bytes:
     pixels = np.random.default_rng(row).integers(1, 256, (HEIGHT, WIDTH, 3), np.uint8)
     file = io.BytesIO()
-    # No pixel is 0, so that none looks like a slot of zeros.
+    # No pixel is 0, so that no image looks like a slot of zeros.
     Pillow.fromarray(pixels).save(file, "JPEG", quality=95)
     return png(pixels) if row % 2 else file.getvalue()
 
 
 def columns(with_nulls: bool = True) -> pa.Table:
-    """One row in three or so has no image. Where there are nulls, some other columns of these rows are null as well."""
+    """Returns a table in which about one row in three has no image. With nulls, some other columns of these
+    rows are null as well."""
     rows = range(ROWS)
     gone = [with_nulls and is_null(row) for row in rows]
     images = [None if gone[row] else photograph(row) for row in rows]
@@ -69,7 +71,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without a null."""
+    """The same table without nulls."""
     folder = tmp_path_factory.mktemp("whole")
     pq.write_table(columns(with_nulls=False), folder / "a.parquet", row_group_size=17)
     return folder
@@ -292,7 +294,7 @@ def test_a_cache_keeps_nulls(data: Path, tmp_path: Path, tier: Any) -> None:
                 found = rows(data, {column: image}, null_mask=[column], cache=cache)
                 assert list(found) == list(expected)
                 for row, cells in found.items():
-                    # Images that are kept smaller have pixels that differ a little.
+                    # Images that are cached in a smaller size have slightly different pixels.
                     if tier != "resized" or is_null(row):
                         np.testing.assert_array_equal(cells[column], expected[row][column])
                     assert cells[column].any() == (not is_null(row))

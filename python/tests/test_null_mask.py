@@ -1,4 +1,4 @@
-"""Columns with nulls as dense arrays, beside a mask that says which values are there."""
+"""Columns with nulls as dense arrays, beside a mask that says which values are present."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ ZEROS: dict[str, Any] = {
 
 
 def columns() -> dict[str, pa.Array]:
-    """One column of every kind that has a mask: row ``i`` is null in every third or so, each column at other rows."""
+    """Returns one column of every kind that can have a mask: about every third row is null, with different
+    rows in each column."""
     rows = range(1, ROWS + 1)
     kinds: dict[str, tuple[Any, pa.DataType]] = {
         "i64": (lambda i: -i, pa.int64()),
@@ -73,7 +74,7 @@ def nulls(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(batch: Any, table: pa.Table, name: str, filler: Any) -> None:
-    """The column and its mask are what pyarrow reads."""
+    """Checks that the column and its mask equal what pyarrow reads."""
     column = table[name].take(pa.array(batch["id"])).combine_chunks()
     mask = np.array(column.is_valid())
     assert batch[f"{name}.mask"].dtype == bool and batch[f"{name}.mask"].shape == (batch.num_rows,)
@@ -122,7 +123,7 @@ def test_masks_and_values_are_those_of_pyarrow(nulls: Path, table: pa.Table, tmp
 
 
 def test_narrow_columns_alone(nulls: Path, table: pa.Table) -> None:
-    """Batches of nothing but numbers are made several at a time, of rows in another order."""
+    """Batches that contain only numbers are made several columns at a time, from rows in another order."""
     names = ["id", "i64", "u8", "f32", "flag", "day"]
     shuffle = fb.Shuffle(seed=5, window_rows=300)
     with fb.Loader(nulls, columns=names, null_mask=names[1:], batch_size=17, shuffle=shuffle) as loader:
@@ -173,7 +174,7 @@ def test_a_column_without_nulls_is_all_there(nulls: Path) -> None:
 
 
 def test_arrow_and_skipped_rows(nulls: Path, table: pa.Table) -> None:
-    """A column with a mask has no bad rows; another one still has."""
+    """A column with a mask has no bad rows; another column still has them."""
     with fb.Loader(nulls, columns=["id", "i64"], null_mask=["i64"], on_bad_row=fb.Skip(at_most=0)) as loader:
         record = next(iter(loader)).to_arrow()
         assert record.column("i64").null_count == 0 and record.schema.field("i64.mask").type == pa.bool_()
@@ -263,7 +264,7 @@ def test_a_pattern_means_the_columns_that_it_can_apply_to(tmp_path: Path) -> Non
         masks = [name for name in loader.schema.names if name.endswith(".mask")]
         assert masks == ["n.mask", "f.mask", "city.mask"]
         assert "null_mask=['*']" in repr(loader)
-    # Where it can apply to none, it says why.
+    # Where the option applies to no column, the error says why.
     for arguments, said in (
         ({"columns": ["tokens"], "null_mask": ["*"]}, "no mask of their own.*pad"),
         ({"columns": ["city"], "fill_null": {"*": 7}}, 'column "city".*give a text'),

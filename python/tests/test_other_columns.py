@@ -1,4 +1,4 @@
-"""Columns that nobody asks for, and columns that differ in form alone."""
+"""Columns that are not requested, and columns that differ only in form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs of tokens and buckets of rows, held against plain Python."""
+"""Packs of tokens and buckets of rows, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 300
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of 0 to 60 tokens in two files with row groups of 45; each token is there once."""
+    """Documents of 0 to 60 tokens in two files with row groups of 45; each token occurs once."""
     root = tmp_path_factory.mktemp("documents")
     draws = np.random.default_rng(3)
     lengths = draws.integers(0, 61, ROWS)
@@ -43,7 +43,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def split(lists: list[list[int]], length: int) -> list[list[list[int]]]:
-    """The pieces of lists in each pack, cut where one ends."""
+    """Returns the pieces of lists in each pack, cut where a pack ends."""
     packs: list[list[list[int]]] = []
     room = 0
     for one in lists:
@@ -57,7 +57,8 @@ def split(lists: list[list[int]], length: int) -> list[list[list[int]]]:
 
 
 def best_fit(lists: list[list[int]], length: int) -> list[list[list[int]]]:
-    """Whole lists, the longest first, each where it leaves the least room; packs and their lists as they are stored."""
+    """Packs whole lists, the longest first, each where it leaves the least room; packs and their lists stay
+    in stored order."""
     packs: list[list[int]] = []
     rooms: list[tuple[int, int]] = []
     for row in sorted((row for row, one in enumerate(lists) if one), key=lambda row: (-len(lists[row]), row)):
@@ -246,7 +247,8 @@ def _unsigned(root: Path) -> Path:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """Two row groups, in which rows 1 and 6 have no list, and rows 3 and 7 one of 9 values."""
+    """A data set of two row groups, in which rows 1 and 6 have no list, and rows 3 and 7 have one of 9
+    values."""
     lists = [[1, 2], None, [3], [4] * 9, [5, 6], [7], None, [8] * 9, [9]]
     table = pa.table({"id": range(9), "x": pa.array(lists, pa.list_(pa.int64()))})
     pq.write_table(table, tmp_path / "odd.parquet", row_group_size=5)
@@ -286,7 +288,7 @@ def test_rows_that_no_sample_holds_are_skipped_and_counted_once(odd: Path, sampl
         listed = []
         for rank in range(world):
             shard, skip = fb.Shard(rank=rank, world=world), fb.Skip(at_most=len(bad))
-            # Of a bucket a row without a list is delivered.
+            # A bucket also delivers rows without a list.
             fill: Any = {"fill_null": {"x": 0}} if isinstance(samples, fb.Bucket) else {}
             loader = fb.Loader(odd, samples=samples, batch_size=1, shard=shard, on_bad_row=skip, **fill)
             kept = [row for batch in loader.epoch(epoch) for row in batch["x"]]
@@ -301,7 +303,7 @@ def test_rows_that_no_sample_holds_count_against_the_limit(odd: Path) -> None:
     loader = fb.Loader(odd, samples=fb.Pack("x", 4), batch_size=1, on_bad_row=fb.Skip(at_most=1))
     with pytest.raises(fb.BadRowError, match="row group 1, row 1.*2 bad rows, of which 1 may be skipped: null where a list"):
         list(loader)
-    # They are counted where the epoch begins, and not again where it is resumed.
+    # The rows are counted where the epoch begins, and not again where it is resumed.
     options: Any = {"samples": fb.Pack("x", 4), "batch_size": 1, "on_bad_row": fb.Skip(at_most=2)}
     first, second = fb.Loader(odd, **options), fb.Loader(odd, **options)
     next(iter(first))

@@ -1,4 +1,4 @@
-"""The pages say what the code says: paths and names in them exist, and numbers are those of the code."""
+"""The documentation agrees with the code: paths and names in it exist, and its numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 DESIGN = DOCS / "design"
 
-#: Pages of design whose length is bounded; the log of attempts stands apart.
+#: The design pages with a bounded length; the log of attempts is not one of them.
 REASONS = sorted(page for page in DESIGN.glob("*.md") if page.name != "tried.md")
 
-#: The folders that paths of pages begin with.
+#: The first folders of the paths that pages contain.
 ROOTS = ("src", "crates", "python", "tests", "docs", "tools", "benches", "examples")
 
-#: The folders of sources that short paths of pages, as ``shard/deal``, are looked up in.
+#: The source folders in which short paths of pages, such as ``shard/deal``, are looked up.
 SOURCES = ("src", "crates", "python")
 
-#: Files that a reader writes to follow an example.
+#: Files that a reader creates to follow an example.
 EXAMPLES = {"src/column/clip.rs"}
 
 CODE = re.compile(r"`([^`\n]+)`")
@@ -34,14 +34,14 @@ def text(path: str) -> str:
 
 
 def number(path: str, name: str) -> int:
-    """The value of a constant of Rust, which may be shifted."""
+    """Returns the value of a Rust constant, which may contain a shift."""
     found = re.search(rf"const {name}: \w+ = ([\d_]+)(?: << (\d+))?;", text(path))
     assert found, f"{path} has no constant {name}"
     return int(found[1].replace("_", "")) << int(found[2] or 0)
 
 
 def table(page: str, heading: str) -> list[list[str]]:
-    """The cells of the first table with this cell in its head, without the head."""
+    """Returns the cells of the first table with this heading, without its head."""
     lines = page.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("|") and heading in line)
     rows = []
@@ -53,7 +53,7 @@ def table(page: str, heading: str) -> list[list[str]]:
 
 
 def paths(page: str) -> set[str]:
-    """The paths of the repository that a page names in code."""
+    """Returns the paths of the repository that a page names in code."""
     page = re.sub(r"^```.*?^```", "", page, flags=re.M | re.S)
     return {code for code in CODE.findall(page) if PATH.fullmatch(code) and code.split("/")[0] in ROOTS}
 
@@ -153,7 +153,7 @@ def test_architecture_names_the_threads() -> None:
 
 
 def methods(path: str, trait: str) -> set[str]:
-    """The methods of a trait of Rust."""
+    """Returns the methods of a Rust trait."""
     body = re.search(rf"trait {trait}\b.*?\n}}", text(path), re.S)
     assert body, f"{path} has no trait {trait}"
     return set(re.findall(r"^    fn (\w+)", body[0], re.M))

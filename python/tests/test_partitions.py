@@ -22,7 +22,7 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Two levels of folders with all that their names can hold, as Spark writes them."""
+    """Writes two levels of folders whose names contain every special character, as Spark writes them."""
     number = 0
     for year in (2023, 2024):
         for city in ("Oslo", "S%C3%A3o Paulo", "a%2Fb", "100%25", NULL):
@@ -68,7 +68,7 @@ def test_filters_leave_whole_folders_out(table: Path) -> None:
         with fb.Loader(table, batch_size=16, drop_last=False, filter=filters, shuffle=fb.Shuffle(seed=2)) as loader:
             got = [row for batch in loader for row in batch["id"].tolist()]
         assert sorted(got) == sorted(want), filters
-    # Nothing is read of a folder that a filter excludes: the files are gone.
+    # Nothing is read from a folder that a filter excludes: its files are deleted.
     loader = fb.Loader(table, batch_size=16, drop_last=False, filter=[("year", "==", 2024)], columns=["id", "city"])
     for file in (table / "year=2023").rglob("*.parquet"):
         file.unlink()
@@ -82,13 +82,13 @@ def test_footers_of_folders_that_a_filter_leaves_out_are_not_read(table: Path) -
         state = loader.state_dict()
     with pytest.raises(fb.InvalidError, match="cannot compare"):
         fb.Loader(table, filter=fb.col("year") == "2024")
-    # One footer is read to see whether the files hold a column of that name: the first.
+    # One footer is read to see whether the files have a column of that name: the first one.
     _, *others = sorted((table / "year=2023").rglob("*.parquet"))
     for file in others:
         file.write_bytes(b"no footer")
     for filter in (fb.col("year") != 2023, ~(fb.col("year") <= 2023), [("year", "in", [2024, 2025])]):
         with fb.Loader(table, columns=["id"], filter=filter, shuffle=fb.Shuffle(seed=4)) as loader:
-            # The same data set, and so the same order, as if the footers had been read.
+            # The data set, and therefore the order, is the same as if the footers had been read.
             assert [batch["id"].tolist() for batch in loader] == want
             assert loader.state_dict()["fingerprint"] == state["fingerprint"]
     with fb.Loader(table, filter=fb.col("year") != 2023, shuffle=fb.Shuffle(seed=4), columns=["id"]) as loader:
@@ -136,7 +136,7 @@ def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path)
 
 
 def epoch_of(epoch: Any, batches: int) -> Any:
-    """The first batches of an epoch."""
+    """Returns the first batches of an epoch."""
     return [next(epoch) for _ in range(batches)]
 
 

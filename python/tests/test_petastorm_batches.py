@@ -1,4 +1,4 @@
-"""make_batch_reader: row groups of any Parquet as arrays."""
+"""make_batch_reader: row groups of any Parquet files as arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 123456)
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """Two files of two row groups of 4 rows: the second row group of each has nulls."""
+    """Two files with two row groups of 4 rows; the second row group of each file has nulls."""
     folder = tmp_path_factory.mktemp("batches")
     for number in range(2):
         some = [None if i in (5, 6) else i for i in range(8)]
@@ -178,7 +178,7 @@ class Even(PredicateBase):
         (Even(), list(range(0, 16, 2))),
         (in_set([3, 12], "id"), [3, 12]),
         (in_negate(in_set([3], "small")), [i for i in range(16) if i % 8 != 3]),
-        # Those whose hash is below a half: see test_a_split_is_that_of_the_hash_of_text.
+        # The rows whose hash is below a half; see test_a_split_is_that_of_the_hash_of_text.
         (in_pseudorandom_split([0.5, 0.5], 0, "id"), HALF),
     ],
 )

@@ -1,4 +1,5 @@
-"""What Petastorm's examples do, with the drop-in: hello world, digits in PyTorch, and the converter, on real Spark.
+"""Petastorm's examples with forebay.petastorm: hello world, digits in PyTorch, and the converter, on real
+Spark.
 
 ``FOREBAY_SPARK4_PYTHON`` names an interpreter with PySpark 4, PyTorch, TensorFlow and pytest, in which these tests, the
 notebook's and those of Spark run once more. Without it they run in this interpreter alone, if it has PySpark.
@@ -57,15 +58,15 @@ def hello(number):
 
 
 def digit(number):
-    """A picture with a bar where its class says."""
+    """Draws a picture with a bar whose position is its class."""
     image = np.random.default_rng(number).integers(0, 60, (SIDE, SIDE), dtype=np.uint8)
     image[:, 6 * (number % CLASSES) + 4] = 250
     return image
 
 
 def step(torch, model, inputs, labels, rate):
-    """A step of gradient descent, and its loss, without torch.optim: that imports Triton, which ends a process that has
-    TensorFlow already."""
+    """Makes a step of gradient descent, and returns its loss. It does without torch.optim, which imports
+    Triton, and that crashes a process in which TensorFlow is loaded."""
     loss = torch.nn.functional.cross_entropy(model(inputs), labels)
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     with torch.no_grad():
@@ -139,7 +140,7 @@ def test_digits_train_in_torch(spark, tmp_path):
 
 @pytest.fixture
 def converter(spark, tmp_path):
-    """Digits as vectors of floats."""
+    """Converts digits as vectors of floats."""
     made = pytest.importorskip("forebay.petastorm.spark")
     spark.conf.set(made.SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{tmp_path}/converted")
     rows = [((digit(n).ravel() / 255).tolist(), n % CLASSES) for n in range(200)]

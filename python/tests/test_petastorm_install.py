@@ -1,4 +1,4 @@
-"""The package under the name petastorm, and what is left out of it on purpose."""
+"""The package under the name petastorm, and the parts that are left out on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fb.Loader over data sets with a schema of Petastorm: columns decode as the schema says."""
+"""fb.Loader over data sets with a Petastorm schema, which says how columns are decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder_of(url):
 
 
 def of_all(url, rows=1000, **options):
-    """All rows as one batch."""
+    """Returns all rows as one batch."""
     with fb.Loader(folder_of(url), batch_size=rows, epochs=1, **options) as loader:
         return next(iter(loader))
 
@@ -40,7 +40,7 @@ def written(folder, fields, rows, **options):
 
 
 def check(batch, name, at, expected):
-    """The value of a row: in type and shape as well, where it is an array of numbers."""
+    """Checks the value of a row, including type and shape if it is an array of numbers."""
     column = batch[name]
     if expected is None:
         assert not batch[f"{name}.mask"][at], name

@@ -1,4 +1,4 @@
-"""The schema of Petastorm, as the compiled half hands it over."""
+"""The schema of Petastorm, as the compiled half returns it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forebay import _forebay
 
 KEY = b"dataset-toolkit.unischema.v1"
 
-#: A schema of an image, of a number of Spark's type, and of arrays, as Petastorm pickled it.
+#: A schema as Petastorm pickled it, with an image, a Spark number, and arrays.
 PICKLE = (
     b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x06PhotosU\x07_fieldsccollections\nOrderedDict\n)R("
     b"U\x05imagecpetastorm.unischema\nUnischemaField\n(U\x05imagecnumpy\nuint8\nNNK\x03\x87"

@@ -1,4 +1,4 @@
-"""The notebook of docs/from-petastorm.md: with the drop-in and with a loader, on Spark and Keras."""
+"""The notebook of docs/from-petastorm.md, with forebay.petastorm and with a loader, on Spark and Keras."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SIDE = 299
 
 
 def frame(spark, count):
-    """Raw images whose brightness is their class."""
+    """Returns a DataFrame of raw images whose brightness is their class."""
     rows = [(bytearray(np.full((SIDE, SIDE, 3), 40 + 160 * (i % 2), np.uint8).tobytes()), i % 2) for i in range(count)]
     return spark.createDataFrame(rows, "image binary, label long").coalesce(2)
 
 
 def blocks():
-    """The notebook with the drop-in and with a loader."""
+    """Returns the code of the notebook, with forebay.petastorm and with a loader."""
     section = PAGE.read_text().split("## Databricks' notebook")[1].split("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", section, re.S)[:2]
 
@@ -40,7 +40,7 @@ def test_the_notebook_changes_in_its_imports_alone():
 @pytest.mark.parametrize("world", [1, 2])
 def test_the_notebook_trains_on_spark_and_keras(spark, tmp_path, monkeypatch, which, world):
     if world > 1:
-        # As horovodrun starts its second process.
+        # horovodrun starts its second process in this way.
         monkeypatch.setenv("HOROVOD_RANK", "1")
         monkeypatch.setenv("HOROVOD_SIZE", str(world))
     model = keras.Sequential(

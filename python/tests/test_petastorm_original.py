@@ -35,13 +35,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
-#: Names of types of another version of numpy.
+#: The names that types have in another version of numpy.
 NAMES = {"bool_": "bool", "string_": "bytes_", "unicode_": "str_"}
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Calls functions of ``petastorm_original.py`` there."""
+    """Calls functions of ``petastorm_original.py`` with Petastorm's interpreter."""
     out = tmp_path_factory.mktemp("original") / "out.pickle"
 
     def call(*calls):
@@ -64,7 +64,7 @@ def written(original, tmp_path_factory):
 
 
 def check_schema(schema, fields):
-    """The fields of two schemas are the same."""
+    """Checks that the fields of two schemas are the same."""
     found = [
         (one.name, type_name(one.numpy_dtype), tuple(one.shape), bool(one.nullable)) for one in schema.fields.values()
     ]
@@ -72,7 +72,7 @@ def check_schema(schema, fields):
 
 
 def check(found, expected, name):
-    """One value is another: in type, shape and content."""
+    """Checks that two values agree in type, shape and content."""
     if expected is None:
         assert found is None, name
         return
@@ -80,10 +80,10 @@ def check(found, expected, name):
     if isinstance(expected, np.ndarray):
         assert isinstance(found, np.ndarray), name
         if found.dtype.kind == expected.dtype.kind == "M":
-            # Old versions of pandas have nanoseconds only.
+            # Old versions of pandas have only nanoseconds.
             expected = expected.astype(found.dtype)
         if found.dtype.kind == expected.dtype.kind == "U" and "None" in found:
-            # A null is the text "nan" with pandas 3.
+            # pandas 3 turns a null into the text "nan".
             expected = np.where(expected == "nan", "None", expected)
             found = found.astype(expected.dtype)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape), name
@@ -118,7 +118,7 @@ def check_rows(url, gave, **options):
 
 
 def check_loader(url, gave, **options):
-    """The values of ``fb.Loader`` itself, in which text is objects."""
+    """Compares the values of ``fb.Loader`` itself, which returns text as objects."""
     expected, fields = gave
     as_stored = [name for name, value in options.get("decode", {}).items() if value is None]
     text = ("Decimal", "str_", "bytes_")
@@ -134,7 +134,7 @@ def check_loader(url, gave, **options):
                 continue
             is_there = batch[f"{name}.mask"][at] if name in masked else batch[name][at] is not None
             if not is_there:
-                # A null among floats is NaN there.
+                # Petastorm returns a null among floats as NaN.
                 assert value is None or value != value, name
             else:
                 check_value(batch, name, at, value)
@@ -153,7 +153,7 @@ def check_batches(url, gave, keys=None, **options):
     for batch, other in zip(batches, expected, strict=True):
         assert list(batch) == list(other)
         for name in batch:
-            # There, folders are columns of categories, whose values two threads may exchange.
+            # In Petastorm, key columns are categories, and two of its threads may exchange their values.
             if keys and name in keys:
                 assert batch[name].tolist() == [keys[name](int(one)) for one in batch["id"]], name
             else:
@@ -175,15 +175,15 @@ def test_rows_and_batches_of_old_versions_are_the_same(original, version):
 
 
 def both(original, url):
-    """What the original makes of the rows and of the batches of a data set."""
+    """Returns what Petastorm makes of the rows and of the batches of a data set."""
     return original(*([kind, {"url": url, "shuffle_row_groups": False}] for kind in ("rows", "batches")))
 
 
 def check_all(url, rows, batches):
-    """The rows, the batches and a loader of what ``write`` of the original wrote."""
+    """Compares the rows, the batches and a loader over a data set that Petastorm wrote."""
     keys = {"part": lambda id: f"p {id % 2}", "number": lambda id: 7 + id % 2}
     for row in rows[0]:
-        # The original numbers the values of folders on several threads, and may exchange those of a key.
+        # Petastorm numbers the keys of folders on several threads, and may exchange the values of a key.
         row.update({name: type(row[name])(value(int(row["id"]))) for name, value in keys.items()})
     assert check_rows(url, rows) == 30 * 36
     assert check_loader(url, rows, decode={"times": None}) == 30 * 35
@@ -234,7 +234,7 @@ def test_parts_of_a_split_are_the_same(original, written, field):
 
 
 def selections(original, url, asked):
-    """The ids that both give for each index and values, which are the same."""
+    """Returns the ids that both packages give for each index and its values, and checks that they agree."""
     gave = original(*(["selected", {"url": url, "index": index, "values": values}] for index, values in asked))
     for (index, values), there in zip(asked, gave, strict=True):
         with make_reader(url, rowgroup_selector=SingleIndexSelector(index, values)) as reader:

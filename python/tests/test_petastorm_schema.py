@@ -1,4 +1,4 @@
-"""Schemas, codecs and predicates by hand; schemas that are written."""
+"""Schemas, codecs and predicates called by hand, and schemas that are written."""
 
 from __future__ import annotations
 
@@ -225,7 +225,8 @@ def test_a_function_makes_another_schema_of_one():
 
 
 def test_a_split_is_that_of_the_hash_of_text():
-    # The MD5 of the text as a number, modulo 2**63 - 1: 0.183 of that for "1", 0.994 for "2", 0.014 for "3".
+    # The MD5 of the text is taken as a number modulo 2**63 - 1; as a share of that, it is 0.183 for "1",
+    # 0.994 for "2" and 0.014 for "3".
     part = in_pseudorandom_split([0.05, 0.2, 0.5], 1, "key")
     assert [part.do_include({"key": key}) for key in (1, np.int64(1), "1", 2, 3)] == [True, True, True, False, False]
     assert [in_pseudorandom_split([0.05], 0, "key").do_include({"key": key}) for key in "123"] == [False, False, True]

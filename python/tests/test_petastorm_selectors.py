@@ -1,4 +1,4 @@
-"""Row groups that are selected by the index of a data set, which is built, and read without unpickling it."""
+"""Row groups that an index of the data set selects; the index is built, and read without unpickling."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ INDEXES = [("id", "id"), ("by name", "name"), ("words", "words"), ("day", "day")
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """100 rows in row groups of 10, in folders of days, with indexes."""
+    """A data set of 100 rows in row groups of 10, in folders of days, with indexes."""
     url = f"file://{tmp_path_factory.mktemp('indexed')}/data"
     fb.petastorm.write(map(row, range(100)), Indexed, url, partition_columns=["day"], row_group_rows=10)
     build(url)
@@ -264,7 +264,7 @@ def test_indexes_of_old_versions_are_read(version):
 
 
 class Call:
-    """Is pickled as a call."""
+    """An object that is pickled as a call."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments

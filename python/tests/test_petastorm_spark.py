@@ -1,4 +1,4 @@
-"""The converter of DataFrames, schemas written around a job of Spark, and rows in Spark."""
+"""The converter of DataFrames, schemas that are written around a Spark job, and rows in Spark."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def test_spark_writes_folders_that_a_reader_and_petastorm_read(spark, tmp_path):
 
 
 def test_a_training_set_of_hopsworks_is_read(spark, tmp_path):
-    # As Hopsworks writes a version of a training set: in a folder with a suffix, over one that was there.
+    # Hopsworks writes a version of a training set in this way: into a folder with a suffix, over an older
+    # one.
     url = f"file://{tmp_path}/Projects/demo/demo_Training_Datasets/things_1/things.petastorm"
     frame = spark.createDataFrame(
         [dict_to_spark_row(Things, row(number)) for number in range(20)], Things.as_spark_schema()

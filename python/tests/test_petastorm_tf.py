@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow over readers."""
+"""TensorFlow data sets over readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loaders of PyTorch over readers, with the hooks that classes of users override."""
+"""PyTorch loaders over readers, with the hooks that classes of users override."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def batches_url(tmp_path_factory):
 
 @pytest.fixture(params=["rows", "batches"])
 def make(request, rows_url, batches_url):
-    """Makes a reader of rows, or of batches, of the same numbers."""
+    """Makes a reader of rows, or of batches, over the same numbers."""
     if request.param == "rows":
         return lambda **options: make_reader(rows_url, schema_fields=["id", "pair"], **options)
     return lambda **options: make_batch_reader(batches_url, schema_fields=["id", "pair"], **options)

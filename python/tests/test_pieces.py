@@ -1,4 +1,5 @@
-"""Row groups that are larger than memory are read in pieces: where rows are delivered as they are stored, and in a shuffle that asks for it."""
+"""Row groups that are larger than memory are read in pieces, in stored order and in a shuffle that asks for
+pieces."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_every_row_once_and_in_order(one: Path, stored: pa.Table) -> None:
 
 
 def test_the_same_rows_as_with_memory(one: Path, stored: pa.Table) -> None:
-    """On any number of ranks, with a filter, from any point on."""
+    """The rows are the same on any number of ranks, with a filter, and from any position on."""
     keeps = (fb.col("id") % 3 == 1) & (fb.col("text") != "word 11")
     for world, chosen in [(1, None), (3, None), (2, keeps)]:
         for rank in range(world):
@@ -90,7 +91,7 @@ def test_the_same_rows_as_with_memory(one: Path, stored: pa.Table) -> None:
             columns = ["id", "pair", "words", "deep", "half"]
             with fb.Loader(one, columns=columns, memory="4GiB", **given) as large:
                 wanted = rows(large)
-            # Columns of 20 kB a row make it too large.
+            # Columns of 20 kB a row make the row group too large.
             with fb.Loader(one, columns=["cell", *columns], memory=MEMORY, **given) as small:
                 same(rows(small).drop(["cell"]), wanted)
                 epoch = iter(small)
@@ -124,7 +125,7 @@ SHUFFLE = fb.Shuffle(seed=3, window_rows=600, piece_rows=200)
 
 @pytest.fixture(scope="module", params=FORMS)
 def paged(request: pytest.FixtureRequest, stored: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One row group, in pages of some hundred kilobytes."""
+    """A data set with one row group, in pages of several hundred kilobytes."""
     path = tmp_path_factory.mktemp("paged") / "one.parquet"
     given = {**FORMS[request.param], "data_page_size": 100_000}
     pq.write_table(stored, path, row_group_size=ROWS, write_batch_size=16, **given)
@@ -148,7 +149,8 @@ def test_a_shuffle_that_is_too_large_says_which_pieces_fit(paged: Path, stored: 
 
 
 def test_pieces_are_shuffled_like_row_groups(paged: Path, stored: pa.Table) -> None:
-    """Every row once, in another order in each epoch, which neither the memory nor the number of ranks changes."""
+    """Every row is delivered once, in another order in each epoch; neither the memory nor the number of ranks
+    changes the order."""
     given: dict[str, Any] = {"shuffle": SHUFFLE, "threads": 2, "row_id": True}
     with fb.Loader(paged, batch_size=60, memory=MEMORY, **given) as small:
         epochs = [delivered(small, epoch) for epoch in range(3)]
@@ -202,7 +204,7 @@ def test_pieces_are_not_advised_where_there_are_none(tmp_path: Path) -> None:
     items = pa.array(np.random.default_rng(1).integers(0, 1 << 30, 8_000_000, dtype=np.int32))
     lists = pa.ListArray.from_arrays(pa.array(np.arange(0, 8_000_001, 40, dtype=np.int32)), items)
     pq.write_table(pa.table({"x": lists, "id": np.arange(200_000)}), tmp_path / "lists.parquet")
-    # Each piece would take all lists.
+    # Each piece would need all lists.
     for columns in (["x"], ["x", "id"]):
         with pytest.raises(fb.TooLargeError, match="raise memory to") as refused:
             fb.Loader(tmp_path, columns=columns, batch_size=64, memory="16MiB", shuffle=fb.Shuffle(seed=1))
@@ -268,7 +270,7 @@ def test_pieces_of_what_has_none_are_refused(tmp_path: Path, paged: Path) -> Non
     pq.write_table(pa.table({"words": [["a"] * (row % 3) for row in range(100)]}), tmp_path / "lists.parquet")
     with pytest.raises(fb.UnsupportedError, match=r"lists\.parquet.*none of its columns has pages"):
         fb.Loader(tmp_path / "lists.parquet", shuffle=fb.Shuffle(seed=1, piece_rows=50))
-    # Row groups that are not cut need no pages.
+    # Row groups that are not cut need no page index.
     with fb.Loader(tmp_path / "lists.parquet", shuffle=fb.Shuffle(seed=1, piece_rows=100)) as loader:
         assert loader.num_rows == 100
     with pytest.raises(fb.InvalidError, match="piece_rows=5, but mixing='exact'"):

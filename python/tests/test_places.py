@@ -1,4 +1,5 @@
-"""Where data lies: folders of several splits, a working folder that is gone, few open files, and what is not Parquet."""
+"""Locations of data: folders of several splits, a deleted working folder, few open files, and files that are
+not Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bars of tqdm and rich say what the statistics say."""
+"""The progress bars of tqdm and rich agree with the statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def shown(kind: str, batches: Any, out: io.StringIO, **options: Any) -> Iterator[Any]:
-    """The batches behind a bar that is drawn to ``out``."""
+    """Returns the batches behind a bar that is drawn to ``out``."""
     if kind == "tqdm":
         yield from fb.tqdm.bar(batches, file=out, ncols=200, **options)
         return
@@ -47,7 +47,7 @@ def test_a_bar_counts_steps_and_names_the_rate(plain: Path, kind: str) -> None:
     text = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", out.getvalue())
     rate = re.search(r"16/16.*?([\d,]+) rows/s, waited \d+ %", text)
     assert rate, text
-    # At most a batch of 64 each 40 ms.
+    # The loop takes at most a batch of 64 every 40 ms.
     assert 200 < int(rate[1].replace(",", "")) <= 1_700
 
 
@@ -125,7 +125,7 @@ def test_the_text_changes_while_the_loop_waits(plain: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("end", ["break", "exception", "close", "two"])
 def test_no_thread_is_left_behind(plain: Path, kind: str, end: str) -> None:
     def threads() -> set[threading.Thread]:
-        # tqdm has a thread for all of its bars, which stays.
+        # tqdm has one thread for all of its bars, which remains.
         return {thread for thread in threading.enumerate() if type(thread).__name__ != "TMonitor"}
 
     before = threads()
@@ -161,7 +161,7 @@ def test_the_number_of_steps_is_the_loaders(plain: Path) -> None:
 
 
 def test_a_short_epoch_ends_with_what_it_was(plain: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Longer than the epoch, so that the text that was drawn first would stay.
+    # The interval is longer than the epoch, so the first text would remain without a final update.
     monkeypatch.setattr(fb.tqdm if kind == "tqdm" else fb.rich, "TICK", 60.0)
     out = io.StringIO()
     with small(plain) as train:
@@ -208,7 +208,7 @@ def test_the_shares_of_all_ranks_are_the_whole(plain: Path, tmp_path: Path) -> N
             assert own["misses"] < fb.Dataset(plain).num_row_groups
             written += own["misses"]
             before = train.stats().to_dict()["cache"]["misses"]
-            # Nothing that this rank reads in the epoch is fetched again.
+            # This rank fetches nothing again that it reads in the epoch.
             assert len(list(train)) == len(train)
             assert train.stats().to_dict()["cache"]["misses"] == before
     assert written == fb.Dataset(plain).num_row_groups
@@ -248,7 +248,7 @@ def test_ctrl_c_ends_the_warming(plain: Path, tmp_path: Path) -> None:
     [
         (lambda train: train.warm(share=1), "share must be True or False, got 1"),
         (lambda train: train.warm(report=3), "report must be callable, got int"),
-        (lambda train: train.warm(), "there is no cache to warm"),
+        (lambda train: train.warm(), "the loader has no cache to warm"),
     ],
 )
 def test_warming_says_what_is_wrong(plain: Path, warm: Callable[[Any], Any], said: str) -> None:

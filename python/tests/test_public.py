@@ -1,4 +1,4 @@
-"""Public things are shown and pickled under the name that users import, wherever they are written."""
+"""Public objects are shown and pickled under the name that users import, wherever they are defined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import forebay as fb
 
 
 def things(door: str) -> dict[str, Any]:
-    """The classes and functions that a public module lists."""
+    """Returns the classes and functions that a public module lists."""
     module = importlib.import_module(door)
     listed = {name: getattr(module, name) for name in module.__all__}
     return {name: thing for name, thing in listed.items() if inspect.isclass(thing) or inspect.isroutine(thing)}

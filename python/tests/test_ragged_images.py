@@ -1,4 +1,4 @@
-"""Images in their own sizes, without a canvas: what `fit` shows of each, and nothing beside it."""
+"""Images in their own sizes, without a canvas: each shows what `fit` shows, and nothing beside it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_it_resumes_and_a_batch_of_one_is_no_exception(data: Path) -> None:
 def test_what_cannot_work_is_refused(data: Path) -> None:
     for build, said in [
         (lambda: fb.Image.center_crop(8).ragged(), "ragged images of one size.*belongs to fit"),
-        (lambda: fb.Image.fit(8, fill=1).ragged(), "fill with ragged images"),
+        (lambda: fb.Image.fit(8, fill=1).ragged(), "fill is given with ragged images"),
     ]:
         with pytest.raises(fb.InvalidError, match=said):
             build()

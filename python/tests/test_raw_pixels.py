@@ -1,4 +1,5 @@
-"""Raw pixels beside a PNG of the same pixels: as bytes, in lists, with what follows them, and where they are bad."""
+"""Raw pixels compared with a PNG of the same pixels: as bytes, in lists, with columns that follow them, and
+with errors."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_raw_pixels_are_drawn_and_shown_as_their_file(data: Path, tmp_path: Path, kind: str) -> None:
     image = KINDS[kind]
-    # What a column draws depends on its name.
+    # The draws of a column depend on its name.
     for name, source in (("files", "file"), ("raws", "binary")):
         (tmp_path / name).mkdir()
         table = pq.read_table(data / "a.parquet", columns=[source]).rename_columns(["image"])
@@ -252,7 +253,7 @@ def test_raw_is_a_value_and_what_can_never_work_is_refused() -> None:
     ]:
         with pytest.raises(fb.InvalidError, match=said):
             plain.raw(shape)  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="centered ragged images"):
+    with pytest.raises(fb.InvalidError, match="centered is given with ragged images"):
         fb.Image.fit(8, centered=True).ragged()
     with pytest.raises(fb.InvalidError, match="exif_orientation with raw pixels"):
         fb.decode_image(bytes(48), plain.raw((4, 4, 3)).exif_orientation())

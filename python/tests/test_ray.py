@@ -1,6 +1,6 @@
-"""The door to Ray Train, in a cluster of this machine alone.
+"""Ray Train, in a cluster that consists of this machine.
 
-Each test has a driver of its own, for Ray ends the process of a driver where its cluster fails.
+Each test has its own driver, because Ray ends the process of a driver if its cluster fails.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ pytest.importorskip("ray.train.torch")
 
 
 def drive(folder: Path, name: str) -> Any:
-    """What the function of this name in this file returns in a driver."""
+    """Runs the function of this name in this file in a driver, and returns its result."""
     command = [sys.executable, "-W", "ignore", __file__, name, str(folder)]
-    # To a file, as a pipe would be waited for until the cluster's own processes have ended.
+    # The output goes to a file, because reading a pipe would wait for the cluster's own processes.
     with (folder / "said").open("w") as said:
         done = subprocess.run(command, stdout=said, stderr=said, timeout=300)
     assert done.returncode == 0, f"{done.returncode}: {(folder / 'said').read_text()[-5000:]}"
@@ -59,7 +59,7 @@ def train_function(folder: str) -> None:
         with open(f"{folder}/{'second' if resumed else 'first'}-{fb.ray.shard().rank}", "w") as log:
             for step, batch in enumerate(batches):
                 if step == 6 and not resumed:
-                    # Ray's controller looks for checkpoints once in a second.
+                    # Ray's controller looks for checkpoints once a second.
                     time.sleep(3)
                     os.kill(os.getpid(), signal.SIGKILL)
                 print(*batch["id"].tolist(), file=log, flush=True)
@@ -124,7 +124,7 @@ def refusals(folder: Path) -> list[str]:
         with pytest.raises(kind) as error:
             fb.ray.warm(build)  # type: ignore[arg-type]
         refused.append(str(error.value))
-    # A task that has just ended is not cancelled, which ends Ray's drivers now and then.
+    # A task that has just ended is not cancelled, because that sometimes ends Ray's drivers.
     for _ in range(300):
         with pytest.raises(fb.NotFoundError):
             fb.ray.warm(build)
@@ -135,7 +135,7 @@ def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "0.parquet")
     no_function, no_cache, _ = drive(tmp_path, "refusals")
     assert "build must be a function that returns a loader, got str" in no_function
-    assert "there is no cache to warm" in no_cache
+    assert "the loader has no cache to warm" in no_cache
 
 
 if __name__ == "__main__":

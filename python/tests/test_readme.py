@@ -14,7 +14,7 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def block(framework: str) -> str:
-    """The block that imports ``framework``."""
+    """Returns the block that imports ``framework``."""
     found = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
     (code,) = (code for code in found if f"import {framework}\n" in code)
     return str(code)

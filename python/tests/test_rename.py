@@ -1,4 +1,4 @@
-"""Columns under other names: the same values in the same order, and options that name them as they are delivered."""
+"""Columns under other names: the same values in the same order; options use the delivered names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_columns_have_their_new_names_and_their_values(stored: Path, table: pa.T
     arguments: dict[str, Any] = {"shuffle": fb.Shuffle(seed=4), "batch_size": 24}
     with fb.Loader(stored, **arguments) as plain, fb.Loader(stored, rename=NAMES, **arguments) as renamed:
         assert renamed.columns == ["row", "feature", "image", "input_ids", "x", "meta"]
-        # The order counts in places, whatever the names are.
+        # The order depends on positions, not on names.
         assert renamed.state_dict() == plain.state_dict()
         for one, other in zip(plain, renamed, strict=True):
             record = one.to_arrow().rename_columns([NAMES.get(name, name) for name in one.to_arrow().schema.names])

@@ -1,4 +1,5 @@
-"""The page that `forebay bench --report` writes, in a real browser: its content, in light, in dark and on a phone."""
+"""The page that `forebay bench --report` writes, in a real browser: its content, in light and dark mode and
+on a phone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ BROWSER = next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser: none of {', '.join(BROWSERS)} is installed")
 
-# Runs in the page: what a reader would complain of.
+# Runs in the page, and reports what a reader would notice as a fault.
 PROBE = """
 <script>
 window.addEventListener("load", () => {
@@ -95,7 +96,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(page: Path, width: int, *flags: str) -> dict:
-    """The page in a browser whose window is `width` wide."""
+    """Opens the page in a browser window that is `width` wide, and returns what the probe found."""
     probed = page.with_name(f"probed-{width}.html")
     probed.write_text(page.read_text().replace("</body>", PROBE + "</body>"))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]

@@ -1,4 +1,4 @@
-"""The filters of a resize beside Pillow's of the same names."""
+"""The filters of a resize, compared with Pillow's filters of the same names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILTERS = {name: Pillow.Resampling[name.upper()] for name in _forebay.RESAMPLING
 
 
 def scene(height: int, width: int, channels: int = 3) -> np.ndarray[Any, Any]:
-    """Smooth colours with edges, which a sharp filter shoots over."""
+    """Returns smooth colours with edges, at which a sharp filter overshoots."""
     y, x = np.mgrid[:height, :width]
     waves = [
         120 + 90 * np.sin(x / (5 + c) + y / 17) * np.cos(y / (7 + c)) + 40 * ((x // 23 + y // 19 + c) % 2)
@@ -34,7 +34,7 @@ def encoded(pixels: np.ndarray[Any, Any], kind: str = "PNG", **options: Any) -> 
 
 
 def difference(found: Any, wanted: Any) -> tuple[float, int]:
-    """The mean and the largest difference of levels."""
+    """Returns the mean and the largest difference of levels."""
     apart = np.abs(np.asarray(found, np.int32) - np.asarray(wanted, np.int32))
     return float(apart.mean()), int(apart.max())
 
@@ -87,7 +87,8 @@ def test_a_random_crop_is_pillows_of_its_box(name: str, tmp_path: Path) -> None:
 
 
 def photographs() -> list[Any]:
-    """Kodak's photographs, where they are, or a scene with the grain by which filters differ."""
+    """Returns Kodak's photographs if they are available, or a scene with the fine grain that tells filters
+    apart."""
     folder = os.environ.get("FOREBAY_TEST_DATA")
     files = sorted(Path(folder, "kodak").glob("*.png"))[::6] if folder else []
     found = [np.asarray(Pillow.open(file).convert("RGB")) for file in files]
@@ -107,7 +108,7 @@ def test_a_jpeg_at_a_smaller_scale_is_within_a_level_of_the_whole(name: str, fac
         wanted = Pillow.open(io.BytesIO(file)).convert("RGB").resize(size[::-1], FILTERS[name])
         mean, _ = difference(found, wanted)
         assert mean < 1, mean
-        # The filter is the one that was asked for: each of the others is further away.
+        # The result is closest to the requested filter: all other filters differ more.
         for other in FILTERS.keys() - {name} if factor < 2 else ():
             differs = Pillow.open(io.BytesIO(file)).convert("RGB").resize(size[::-1], FILTERS[other])
             assert difference(found, differs)[0] > 2 * mean

@@ -1,7 +1,7 @@
-"""Every trainer that is installed resumes with each row exactly once, after SIGKILL and in a new process.
+"""Every installed trainer resumes with each row exactly once, after SIGKILL and in a new process.
 
-These are a few cases of ``benches/resume``, which has all of them and compares with the trainers' own loaders. The runs
-are those of ``forebay verify --trainer``.
+These are a few cases of ``benches/resume``, which has all of them and compares with the trainers' own
+loaders. The runs are those of ``forebay verify --trainer``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from forebay.program.trainers.registry import TRAINERS
 MATRIX = Path(__file__).resolve().parents[2] / "benches" / "resume"
 
 CASES = [
-    # A plain loop in one process is a case of `test_verify_trainer.py`, with the rows that its own loader repeats.
+    # A plain loop in one process is tested in `test_verify_trainer.py`, with the rows that its own loader
+    # repeats.
     *((trainer, 1, "middle") for trainer in TRAINERS if trainer not in ("torch", "spark")),
     ("torch", 2, "border"),
     ("torchdata", 2, "middle"),
@@ -33,7 +34,7 @@ CASES = [
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX signals")
 @pytest.mark.parametrize(("trainer", "world", "place"), CASES)
 def test_each_row_is_trained_exactly_once_in_an_epoch(trainer: str, world: int, place: str) -> None:
-    # Spark is large, and not among what the tests install.
+    # Spark is large, and the tests do not install it.
     missing = TRAINERS[trainer].missing()
     if missing is not None:
         pytest.skip(missing)

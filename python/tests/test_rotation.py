@@ -1,4 +1,5 @@
-"""Images that are turned at random, and what belongs to them, as torchvision turns them by the same angle."""
+"""Images that are rotated at random, and the columns that belong to them, compared with torchvision at the
+same angle."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ def test_what_belongs_to_an_image_is_turned_as_torchvision_does(data: Path) -> N
         mask = tv_tensors.Mask(torch.from_numpy(np.array(Pillow.open(io.BytesIO(SCENE["mask"][number]))))[None])
         if across:
             boxes, mask = F.horizontal_flip(boxes), F.horizontal_flip(mask)
-        # What was not visible before stays empty here, where torchvision makes boxes of lines at the border.
+        # Boxes that were not visible before stay empty here, while torchvision turns them into lines at the
+        # border.
         visible = ((boxes[:, 2:] - boxes[:, :2]) > 0).all(dim=1).numpy()
         assert ((row["boxes"][:, 2:] == row["boxes"][:, :2]).all(axis=1) | visible).all()
         compared += int(visible.sum())
@@ -125,7 +127,7 @@ def test_what_belongs_to_an_image_is_turned_as_torchvision_does(data: Path) -> N
 
 @pytest.mark.parametrize("degrees", [90, -90, 180, 37.5])
 def test_points_name_the_pixels_that_they_named(tmp_path: Path, degrees: float) -> None:
-    """A bright block is where its point is, without any library."""
+    """A bright block is where its point is; the check needs no library."""
     side, at = 41, (30, 12)  # column and row
     pixels = np.zeros((side, side, 3), np.uint8)
     pixels[at[1] - 1 : at[1] + 2, at[0] - 1 : at[0] + 2] = 200
@@ -138,7 +140,7 @@ def test_points_name_the_pixels_that_they_named(tmp_path: Path, degrees: float) 
     shown = batch["image"][0, :, :, 0].astype(float)
     row, column = (np.sum(shown * grid) / shown.sum() for grid in np.indices(shown.shape))
     np.testing.assert_allclose(batch["points"][0][0], [column, row], atol=0.1)
-    # A box holds whole pixels, so its middle is half a pixel on.
+    # A box covers whole pixels, so its middle is half a pixel further.
     left, top, right, bottom = batch["boxes"][0][0]
     np.testing.assert_allclose([(left + right) / 2, (top + bottom) / 2], [column + 0.5, row + 0.5], atol=0.1)
     turn = math.radians(degrees)

@@ -1,4 +1,4 @@
-"""Which rows a step holds, and rows and steps that are left out."""
+"""The rows of a step, and rows and steps that are left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 130
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
-    """Rows 0 to 129 in two files with row groups of 20."""
+    """A data set of rows 0 to 129 in two files with row groups of 20."""
     root = tmp_path / "numbers"
     root.mkdir()
     table = pa.table({"n": np.arange(ROWS), "url": [f"https://a.example/{n}" for n in range(ROWS)]})
@@ -37,7 +37,7 @@ def made(root: Path, **options: Any) -> fb.Loader:
 
 
 def value_at(place: fb.RowPlace) -> int:
-    """What pyarrow reads there."""
+    """Returns the value that pyarrow reads at a place."""
     return pq.ParquetFile(place.file).read_row_group(place.row_group, ["n"])["n"][place.row].as_py()
 
 
@@ -110,7 +110,7 @@ def test_denied_rows_never_come_and_all_others_once(numbers: Path, tmp_path: Pat
         [ids[5], {"n": [77]}],
         [[ids[5]], {"n": [77]}],
         [np.array([ids[5]]), {ids[77]}],
-        # As a tensor gives its elements.
+        # A tensor yields its elements in this form.
         list(map(np.array, [ids[5], ids[77]])),
         [text, urls and {"url": urls}],
     ):
@@ -120,7 +120,7 @@ def test_denied_rows_never_come_and_all_others_once(numbers: Path, tmp_path: Pat
         assert rows(pickle.loads(pickle.dumps(loader))) == left
     ranks = [made(numbers, deny=text, shard=fb.Shard(rank=rank, world=3)) for rank in range(3)]
     assert sorted(n for loader in ranks for n in rows(loader)) == left
-    # The file is read once.
+    # The file is read only once.
     loader = made(numbers, deny=text)
     text.write_text("")
     assert rows(copy.copy(loader)) == left
@@ -152,7 +152,7 @@ def test_lists_that_name_no_rows_are_refused_with_a_next_move(numbers: Path, tmp
     texts = tmp_path / "ids.parquet"
     for column in (pa.array(["1"]), pa.array([1.5]), pa.array([True]), pa.array([[1]])):
         pq.write_table(pa.table({"row_id": column}), texts)
-        with pytest.raises(fb.InvalidError, match=r'column "row_id" has type .*the numbers of rows are integers'):
+        with pytest.raises(fb.InvalidError, match=r'column "row_id" has type .*row ids are integers: give a column of these'):
             made(numbers, deny=str(texts))
     two = tmp_path / "two.txt"
     for text in ("1 2\n", "1\r2\r"):
@@ -279,7 +279,7 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     with pytest.raises(fb.InvalidError, match="deny"):
         loader(deny=saved)
 
-    # A link is followed, a list stays as private as it is, and what is no list is left alone.
+    # A link is followed, a list keeps its permissions, and a file that is not a list is left unchanged.
     saved.chmod(0o600)
     link = tmp_path / "link.txt"
     link.symlink_to(saved)
@@ -301,7 +301,8 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
         third.skipped(save=tmp_path / "no" / "list.txt")
 
 
-#: Of the numbers of all rows in the first two epochs, in their order. tests/loaders/pinned.rs has the same.
+#: A hash of the numbers of all rows in the first two epochs, in their order. tests/loaders/pinned.rs has the
+# same one.
 PINNED = 0x579989A0
 
 

@@ -43,7 +43,7 @@ class _Well(HTMLParser):
 
 
 def read(page: str | Path) -> tuple[str, dict[str, Any]]:
-    """The text of a page, and the report in it."""
+    """Returns the text of a page, and the report in it."""
     text = Path(page).read_text()
     parser = _Well()
     parser.feed(text)
@@ -65,7 +65,7 @@ def test_a_page_has_what_the_loader_measured(numbers: Path, tmp_path: Path) -> N
     assert page == str(tmp_path / "run.html")
     text, report = read(page)
     assert str(numbers) in text
-    # The rows of the next epoch, which is prepared meanwhile, are counted in the advice behind the semicolon.
+    # The advice after the semicolon counts rows of the next epoch, which is prepared at the same time.
     assert stats["verdict"]["sentence"].split(";")[0] in text
     assert (report["world"], report["reported"], report["rows"], report["batches"]) == (1, 1, 4_000, 40)
     assert report["waited"] == pytest.approx(stats["waits"])
@@ -86,7 +86,7 @@ def test_the_timeline_has_all_that_the_loop_waited_and_worked(numbers: Path) -> 
         assert sum(bucket["consumer"] for bucket in timeline["buckets"]) == pytest.approx(stats["consumer"], abs=1e-9)
         assert sum(bucket["rows"] for bucket in timeline["buckets"]) == 2_000
         assert sum(bucket["batches"] for bucket in timeline["buckets"]) == 20
-        # Trackers and Prometheus have flat numbers.
+        # Trackers and Prometheus take only flat numbers.
         assert not any("timeline" in name or "histogram" in name for name in loader.metrics())
         assert "timeline" not in loader.stats().to_prometheus()
 
@@ -121,7 +121,7 @@ def test_ranks_share_a_folder_and_the_page_has_all_that_are_there(numbers: Path,
     assert [rank["rank"] for rank in report["ranks"]] == [0, 1]
     assert "have written" not in text and "Longest stall, rank 1" in text
     assert sorted(path.name for path in folder.iterdir()) == ["index.html", "rank-0.json", "rank-1.json"]
-    # All at once, again and again: the page that remains has the latest of every rank.
+    # All ranks write at once, several times: the final page has the latest report of every rank.
     for _ in range(5):
         writers = [threading.Thread(target=loader.report, args=[folder]) for loader in ranks]
         for writer in writers:

@@ -1,4 +1,4 @@
-"""Rows drawn by weight, through Python."""
+"""Rows drawn by weight, in Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ KINDS = np.array(["rare", "some", "many"])[np.searchsorted([20, 100], np.arange(
 
 @pytest.fixture(scope="module")
 def animals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20 rows of class 0, 80 of class 1 and 300 of class 2, shuffled into two files with row groups of 30."""
+    """A data set of 20 rows of class 0, 80 of class 1 and 300 of class 2, shuffled into two files with row
+    groups of 30."""
     root = tmp_path_factory.mktemp("animals")
     order = np.random.default_rng(3).permutation(ROWS)
     table = pa.table(
@@ -41,7 +42,7 @@ def animals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def drawn(loader: Any, name: str = "id") -> Counter[Any]:
-    """How often each value came in the next epoch."""
+    """Counts how often each value occurs in the next epoch."""
     return Counter(value for batch in loader for value in batch[name].tolist())
 
 
@@ -56,7 +57,7 @@ def test_classes_come_alike(animals: Path) -> None:
     for _ in range(3):
         counts = drawn(loader, "label")
         assert sum(counts.values()) == ROWS and set(counts.values()) <= {133, 134}
-    # Each row of the rarest class comes six or seven times.
+    # Each row of the rarest class is delivered six or seven times.
     loader = made(animals, fb.Sample(by="kind"))
     assert {times for row, times in drawn(loader).items() if row < 20} == {6, 7}
 
@@ -96,9 +97,11 @@ def test_rows_are_drawn_of_those_that_are_selected(animals: Path) -> None:
 def test_repeats_of_a_row_are_apart(animals: Path) -> None:
     loader = made(animals, fb.Sample(by="label"), shuffle=fb.Shuffle.exact(3))
     repeated = sum(10 - len(set(batch["id"].tolist())) for batch in loader)
-    # Of ten draws from 20 rows by a third, and else from 380, a tenth of a row is a repeat within a batch.
+    # A third of the draws come from 20 rows and the others from 380, so about a tenth of the rows are repeats
+    # within a batch of ten.
     assert repeated < 60
-    # In stored order too: the 30 rows of a row group have few of the rarest, each of which comes six or seven times.
+    # In stored order, the 30 rows of a row group include few of the rarest class, and each of these is
+    # delivered six or seven times.
     stored = made(animals, fb.Sample(by="label"), shuffle=None)
     order = [row for batch in stored for row in batch["id"].tolist()]
     assert sum(one == after for one, after in itertools.pairwise(order)) < 8

@@ -1,4 +1,5 @@
-"""The servers of ``servers/`` do what the tests of stores take for granted, asked by clients that are not ours."""
+"""The servers of ``servers/`` behave as the tests of stores assume, checked with clients that are not
+forebay's."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from urllib.parse import quote, urlsplit
 import pytest
 from servers import CANARY, Store, azure, gcs, hdfs, https, hub, s3
 
-# The bytes asked for, and which they are.
+# A request for a byte range.
 RANGE = {"Range": "bytes=4-8"}
 MIDDLE = slice(4, 9)
 
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
-    """Five files whose names need care."""
+    """Five files whose names need escaping."""
     folder = tmp_path / "shelf" / "data"
     for number, name in enumerate(["a.bin", "day=1/b c.bin", "day=1/d+e.bin", "day=2/é/日本.bin", "day=2/100%.bin"]):
         file = folder / name
@@ -36,7 +37,7 @@ def names(shelf: Path) -> list[str]:
 
 
 def get(url: str, trust: str | None = None, **headers: str) -> tuple[int, bytes, Message]:
-    """Status, body and headers, of a refusal too."""
+    """Returns status, body and headers, also of a refusal."""
     request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
     context = ssl.create_default_context(cafile=trust) if trust else None
     try:
@@ -170,7 +171,7 @@ def test_the_hub_lists_in_pages_redirects_and_keeps_its_token_to_itself(shelf: P
 
 
 def where(request: urllib.request.Request, headers: dict[str, str]) -> str:
-    """Where a request is redirected to."""
+    """Returns the target of a redirected request."""
     import http.client
 
     url = urlsplit(request.full_url)

@@ -1,4 +1,5 @@
-"""FSDP and DeepSpeed under torchrun need no door: a shard, and the loader's state in or beside the checkpoint."""
+"""FSDP and DeepSpeed under torchrun need no adapter: a shard, and the loader's state in or beside the
+checkpoint."""
 
 from __future__ import annotations
 

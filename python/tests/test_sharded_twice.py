@@ -1,4 +1,4 @@
-"""A framework's own sharding on top of a loader's: each row comes once, or the data set is refused."""
+"""A framework's own sharding on top of a loader's: each row is delivered once, or the data set is refused."""
 
 from __future__ import annotations
 

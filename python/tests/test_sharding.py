@@ -1,4 +1,4 @@
-"""The share of a process of JAX, from the sharding of a batch."""
+"""The shard of a JAX process, from the sharding of a batch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_not_a_sharding_is_refused(plain: Path) -> None:
     jax = pytest.importorskip("jax")
     with pytest.raises(fb.InvalidError, match=r"sharding must be a jax.sharding.Sharding, got 'data'"):
         fb.Shard.from_sharding("data")
-    # One of this process alone leaves the share to the user.
+    # A sharding of this process alone leaves the shard to the user.
     sharding = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     with small(plain, shard=fb.Shard(rank=1, world=2)) as train:
         assert len(list(fb.jax.batches(train, sharding=sharding))) == len(train)

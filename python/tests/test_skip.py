@@ -1,4 +1,5 @@
-"""Bad rows that are skipped: no batch is empty, shapes are kept where asked, limits outlive a resume, functions reject rows."""
+"""Bad rows that are skipped: no batch is empty, shapes are kept on request, limits survive a resume, and
+functions reject rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ROWS = 24
 
 
 def vectors(folder: Path, bad: Iterable[int], rows: int = ROWS) -> Path:
-    """Rows of two numbers, but for those that are bad, in row groups of 8."""
+    """Writes rows of two numbers, except for the bad ones, in row groups of 8."""
     values = pa.array([None if row in bad else [float(row), 1.0] for row in range(rows)], pa.list_(pa.float32(), 2))
     path = folder / "vectors.parquet"
     pq.write_table(pa.table({"id": np.arange(rows), "x": values}), path, row_group_size=8)
@@ -62,7 +63,7 @@ def test_a_batch_without_a_good_row_has_the_next_one_of_its_rank(tmp_path: Path,
         assert counted == [[step * 8 + 3 not in bad] for step in range(3)]
         assert [batch["x"][0, 0] for batch in batches] == [row for (row,) in expected]
         assert len({int(batch["row_id"][0]) - int(batch["id"][0]) for batch in batches}) == 1
-    # Wherever it is resumed, the rest is the same.
+    # Wherever the run is resumed, the rest is the same.
     straight = loader(path, 3, 8, global_batch_size=8)
     epoch = straight.epoch(0)
     for step in range(2):
@@ -195,7 +196,7 @@ def until_16(row: fb.Row) -> dict[str, Any]:
 
 
 def named(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rejects the first odd row of the list, by itself or by its place."""
+    """Rejects the first odd row of the list, by the row itself or by its position."""
     for place, row in enumerate(rows):
         if row["id"] % 2:
             raise fb.BadRow(f"{row['id']} is odd", row if row["id"] % 4 == 1 else place)
@@ -258,7 +259,7 @@ def test_batches_keep_their_shape_where_functions_reject_rows(tmp_path: Path, wo
     for functions in ({"transform_rows": even}, {"collate": named}):
         with loader(path, **options, **functions) as one:
             batches = list(one)
-            # Rows 0 and 1 are bad, and 2 stands in for both.
+            # Rows 0 and 1 are bad, and row 2 stands in for both.
             assert ids(batches[:2]) == [[2, 2, 2, 2], [4, 4, 6, 6]]
             assert {batch["x"].shape for batch in batches} == {(4, 2)}
             assert sorted(sum((batch["id"][batch["row_mask"]].tolist() for batch in batches[1:]), [])) == list(range(4, 24, 2))

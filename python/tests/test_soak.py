@@ -1,4 +1,4 @@
-"""The account of tools/soak: what is missing, doubled or growing is found."""
+"""The accounting of tools/soak finds missing rows, repeated rows and growing memory."""
 
 from __future__ import annotations
 

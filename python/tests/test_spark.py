@@ -1,4 +1,4 @@
-"""DataFrames of Spark as data sets: written once, found again, and written anew when something else would be in them."""
+"""Spark DataFrames as data sets: written once, found again, and written anew if their rows would differ."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> str:
 
 
 def folders(cache: Path) -> list[str]:
-    """The data sets that were written to a cache."""
+    """Returns the data sets that were written to a cache."""
     return sorted(str(path.parent.relative_to(cache)) for path in cache.glob("*/*/_SUCCESS"))
 
 
@@ -66,7 +66,7 @@ def test_a_frame_is_written_once_and_found_again(spark: Any, table: str, tmp_pat
     assert folders(cache) == [folder]
     assert fb.spark.dataset(frame(51), cache).num_rows == 51
     assert len(folders(cache)) == 2
-    # What ranks get.
+    # Ranks receive this pickled data set.
     assert rows(pickle.loads(pickle.dumps(first))) == rows(first)
 
 

@@ -1,4 +1,4 @@
-"""A loader's options: from Python's values, and back from the loader."""
+"""The options of a loader: made from Python values, and returned by the loader."""
 
 from __future__ import annotations
 

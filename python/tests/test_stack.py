@@ -17,7 +17,7 @@ ORDERED = fb.Shuffle(seed=3)
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """40 columns of float32, two of other types, and row numbers, in several row groups."""
+    """A table with 40 columns of float32, two of other types, and row numbers, in several row groups."""
     folder = tmp_path_factory.mktemp("wide")
     numbers = np.arange(ROWS * 40, dtype="float32").reshape(ROWS, 40)
     columns = {f"I{at}": numbers[:, at] for at in range(40)}

@@ -28,7 +28,8 @@ UNACCOUNTED = 0.01
 
 
 def taken(batches: Any, step: float = 0.0) -> float:
-    """Takes an epoch, with a step of so long for each batch; the seconds that it waited by a clock of our own."""
+    """Takes an epoch with a step of ``step`` seconds for each batch; returns the seconds that it waited by a
+    separate clock."""
     waited, epoch = 0.0, iter(batches)
     while True:
         asked = time.perf_counter()
@@ -50,7 +51,7 @@ def is_named(stage: str, run: Callable[[], dict[str, Any]]) -> None:
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two columns that cost next to nothing."""
+    """A data set of two columns that cost almost nothing."""
     folder = tmp_path_factory.mktemp("numbers")
     rows = 2_000
     columns = {"id": range(rows), "x": [i / 2 for i in range(rows)]}
@@ -60,7 +61,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A column that becomes Python objects."""
+    """A data set with a column that becomes Python objects."""
     folder = tmp_path_factory.mktemp("prices")
     price = pa.array((Decimal(i) / 8 for i in range(40_000)), pa.decimal128(9, 3))
     pq.write_table(pa.table({"price": price}), folder / "prices.parquet", row_group_size=10_000)
@@ -84,14 +85,15 @@ def test_a_slow_transform_is_named_and_all_waiting_is_accounted_for(numbers: Pat
             return stats
 
     is_named("transform", run)
-    # The machine may take the processor away between the loader's clock and ours: the run in the middle tells.
+    # The machine may interrupt the process between the loader's clock and the test's, so the median of the
+    # runs counts.
     assert statistics.median(missing) <= UNACCOUNTED, missing
 
 
 def test_a_slow_training_loop_is_named(numbers: Path) -> None:
     def run() -> dict[str, Any]:
         with small(numbers, columns=["id", "x"], batch_size=100) as loader:
-            # Waiting for 2 % of the time would be too much: half a millisecond for a batch.
+            # Waiting for 2 % of the time would be too much: half a millisecond per batch.
             taken(loader, 0.025)
             stats = loader.stats().to_dict()
             assert 20 * 0.025 <= stats["consumer"] <= 2
@@ -122,7 +124,7 @@ def test_metrics_are_the_position_and_all_numbers_of_the_report(numbers: Path) -
         assert metrics["data/stages/hand_over/items"] == report["stages"]["hand_over"]["items"] == 1
         assert metrics["data/memory/budget"] == report["memory"]["budget"]
         assert all(type(value) is float for value in metrics.values())
-        # A tracker wants the same names each time, but for percentiles of what did not happen yet.
+        # A tracker wants the same names each time, except for percentiles without any events yet.
         assert metrics.keys() == loader.metrics("data/").keys()
         assert loader.metrics().keys() == {f"forebay/{name.removeprefix('data/')}" for name in metrics}
         with pytest.raises(fb.InvalidError, match="prefix must be a str, got int"):
@@ -139,7 +141,8 @@ def test_the_batches_of_a_framework_count_as_handed_over(numbers: Path) -> None:
             assert stats["next"]["count"] == 19
             assert sum(stats["waits"].values()) <= waited
             accounted.append(sum(stats["waits"].values()) / waited)
-    # The clock is read a little after the batch was there, and the machine may take its time for that in a round.
+    # The test reads its clock a little after the batch was ready, and the machine may delay that in one
+    # round.
     assert max(accounted) >= 0.5, accounted
     with small(numbers, columns=["id", "x"], batch_size=100) as loader:
         taken(fb.torch.batches(loader))
@@ -167,7 +170,7 @@ def test_an_epoch_that_fails_or_is_left_leaves_no_wait_behind(numbers: Path) -> 
 
 
 class _Html(HTMLParser):
-    """The tags of a piece of HTML, each closed in its turn, and its text."""
+    """The tags of a piece of HTML, each closed in order, and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -209,7 +212,7 @@ _SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')
 
 
 def metrics(text: str) -> dict[tuple[str, str | None], float]:
-    """The samples of a page in Prometheus's text format; malformed ones fail."""
+    """Parses samples in Prometheus's text format, and fails at malformed ones."""
     kinds: dict[str, str] = {}
     samples: dict[tuple[str, str | None], float] = {}
     family = ""

@@ -30,7 +30,7 @@ FILES = [
     "part-0.parquet",
 ]
 WORLD = 2
-# Seconds within which a refusal is said; a store that does not answer is another matter.
+# Seconds within which a refusal must be reported; a store that does not answer is tested separately.
 PROMPTLY = 10
 
 SERVE = {
@@ -57,7 +57,7 @@ def jpeg(row: int) -> bytes:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``data`` with nested folders and files to pass over, and ``delta``, which is a table."""
+    """A folder with ``data``, which has nested folders and files to ignore, and ``delta``, which is a table."""
     shelf = tmp_path_factory.mktemp("shelf")
     rng = np.random.default_rng(5)
     pictures = [jpeg(row) for row in range(50)]
@@ -68,7 +68,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "value": pa.array([None if row % 7 == 0 else values[row] for row in range(ROWS)], pa.float64()),
             "name": pa.array([f"row {row} ü" for row in range(ROWS)], pa.string()),
             "image": pa.array([pictures[row % len(pictures)] for row in range(ROWS)], pa.binary()),
-            # The key of the folders, so that it is not lost where the folder above them is opened.
+            # The key of the folders is also stored as a column, so that it exists when a folder below is
+            # opened.
             "day": pa.array(["2024-01-01"] * ROWS, pa.string()),
         }
     )
@@ -87,7 +88,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def start(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Store]]:
-    """Starts the server that is named, once."""
+    """Starts the named server once."""
     running: dict[str, Store] = {}
     with ExitStack() as stack:
 
@@ -113,7 +114,7 @@ def on(*names: str) -> pytest.MarkDecorator:
 
 
 def whole(store: Store) -> str | list[str]:
-    """The data set, by its folder or by its files."""
+    """Returns the location of the data set: its folder, or its files."""
     return store.url("data") if store.lists else [store.url(f"data/{name}") for name in FILES]
 
 
@@ -129,7 +130,7 @@ def loader(where: object, options: dict[str, str] | None = None, **arguments: ob
 
 
 def digest(batch: fb.Batch) -> str:
-    """Of all that a batch holds: names, types, nulls and bytes."""
+    """Returns a hash of everything in a batch: names, types, nulls and bytes."""
     found = hashlib.sha256()
     record = pa.record_batch(batch)
     found.update(str(record.schema).encode())
@@ -138,7 +139,7 @@ def digest(batch: fb.Batch) -> str:
 
 
 def two_epochs(where: object, options: dict[str, str] | None = None) -> list[str]:
-    """The rows of both ranks."""
+    """Returns the rows of both ranks."""
     given = []
     for rank in range(WORLD):
         with loader(where, options, shard=fb.Shard(rank=rank, world=WORLD)) as share:
@@ -189,7 +190,7 @@ def test_a_glob_chooses_files_on_a_store(store: Store) -> None:
 def test_a_file_is_named_by_its_url(store: Store) -> None:
     for number, name in enumerate(FILES):
         assert ids(store.url(f"data/{name}"), store) == list(range(500 * number, 500 * number + 500))
-    # A name can be written as it is, too.
+    # A name can also be written without escaping.
     assert ids(f"{store.root}/data/{FILES[2]}", store) == list(range(1000, 1500))
 
 
@@ -271,7 +272,7 @@ def test_hadoops_own_files_configure_hdfs(store: Store, tmp_path: Path, monkeypa
 
 @on("s3")
 def test_the_program_is_told_of_a_store_by_the_environment(store: Store) -> None:
-    """The options' names are those of the variables, in lower case."""
+    """The names of options are those of the environment variables, in lower case."""
     environment = {name.upper(): value for name, value in store.options.items()}
     told = subprocess.run(
         [Path(sys.executable).with_name("forebay"), "inspect", store.url("data")],

@@ -1,4 +1,4 @@
-"""Columns of tensors: bytes, files of numpy and lists come out as numpy itself reads them."""
+"""Columns of tensors: bytes, files of numpy and lists have the values that numpy reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES = _forebay.TENSOR_TYPES
 
 
 def arrays(dtype: str, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
-    """An array for each row, with every bit in use."""
+    """Returns an array for each row, with every bit in use."""
     rng = np.random.default_rng(len(dtype))
     drawn = rng.integers(-100, 100, (ROWS, *shape))
     return (drawn > 0) if dtype == "bool" else drawn.astype(dtype)
@@ -35,7 +35,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def npz(array: np.ndarray) -> bytes:
-    # As Petastorm's CompressedNdarrayCodec.
+    # Petastorm's CompressedNdarrayCodec writes cells in this form.
     file = io.BytesIO()
     np.savez_compressed(file, arr=array)
     return file.getvalue()
@@ -75,7 +75,7 @@ WRITERS: list[tuple[Callable[[np.ndarray], bytes], dict[str, str]]] = [
 
 
 def read(path: Path, column: str, tensor: fb.Tensor, **options: object) -> np.ndarray:
-    """All rows of a column, in batches that end within row groups."""
+    """Returns all rows of a column, in batches that end within row groups."""
     with fb.Loader(path, columns=[column], decode={column: tensor}, batch_size=10, **options) as loader:  # type: ignore[arg-type]
         ((_, kind, element, shape),) = loader.schema.layout()
         batches = [batch[column] for batch in loader]

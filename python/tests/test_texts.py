@@ -1,4 +1,4 @@
-"""Text as numpy's strings, and JSON as what it says, of columns of text and of binary."""
+"""Text as numpy's strings, and JSON as Python objects, from columns of text and of binary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loaders under ``tf.distribute``: two workers train on each row once, however they take the data set."""
+"""Loaders under ``tf.distribute``: two workers train on each row once, however they pass the data set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKER = """
     import forebay as fb
 
     data, said = sys.argv[1], sys.argv[2]
-    # Before TensorFlow does anything else.
+    # This comes before TensorFlow does anything else.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     shard = fb.Shard.from_env()
     steps, refused = {}, {}
@@ -64,7 +64,7 @@ WORKER = """
     refuse("without a shard", lambda: strategy.experimental_distribute_dataset(unsharded))
     refuse("without a shard, from a function", lambda: strategy.distribute_datasets_from_function(lambda _: unsharded))
     refuse("another's shard", lambda: strategy.experimental_distribute_dataset(swapped))
-    # Others are divided as ever.
+    # Other data sets are divided as usual.
     numbers = strategy.experimental_distribute_dataset(tf.data.Dataset.range(8).batch(4))
     steps["others"] = [strategy.experimental_local_results(batch)[0].numpy().tolist() for batch in numbers]
     with open(said, "w") as file:
@@ -97,7 +97,7 @@ def ports(count: int) -> list[int]:
 
 
 def workers(script: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
-    """What each worker of a cluster said."""
+    """Returns the output of each worker of a cluster."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports(WORKERS)]}
     processes = []
     for index in range(WORKERS):
@@ -174,7 +174,7 @@ def test_replicas_of_a_worker_share_its_batches() -> None:
 
 
 def test_two_replicas_of_one_process_share_a_batch(tmp_path: Path) -> None:
-    """In a process of its own, as the devices of TensorFlow are chosen once."""
+    """It runs in a process of its own, because TensorFlow fixes its devices once."""
     pq.write_table(pa.table({"id": range(100)}), tmp_path / "rows.parquet")
     script = """
         import sys

@@ -1,4 +1,4 @@
-"""A data set that the processes of a run open together: one reads the footers, and no other does."""
+"""A data set that the processes of a run open together: one reads the footers, and the others read none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def requests(dataset: fb.Dataset) -> int:
 
 
 def rank_of_a_run(rank: int, port: int, urls: list[str], answers: Any) -> None:
-    """A process of a run, which opens each data set with the others."""
+    """One process of a run, which opens each data set with the others."""
     store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=60))
     found = []
     for url in urls:
@@ -52,7 +52,7 @@ def rank_of_a_run(rank: int, port: int, urls: list[str], answers: Any) -> None:
         except fb.ForebayError as error:
             found.append((type(error).__name__, 0, [str(error)]))
     answers.put((rank, found))
-    # The last to leave ends the server.
+    # The last process to leave ends the server.
     store.add("left", 1)
 
 
@@ -86,7 +86,7 @@ def test_processes_open_several_data_sets_through_torchs_store(plain: Path, tmp_
 
 
 def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # An index of several values.
+    # The index is split into several values.
     monkeypatch.setattr(index_exchange, "_CHUNK", 100)
     store = Shelf()
     found: list[fb.Dataset] = []
@@ -124,11 +124,11 @@ def test_a_rank_that_finds_something_else_says_so(plain: Path, tmp_path: Path) -
     last.rename(folder / "not-data")
     with pytest.raises(fb.DatasetChangedError, match=rf"copy: rank 0 found .*: 3 files with {ROWS:,} rows there, 2 files"):
         fb.Dataset.together(folder, store, rank=1)
-    # The same number of rows in the same number of files, in another order.
+    # The folder has the same number of rows in the same number of files, in another order.
     (folder / "not-data").rename(folder / "00-first.parquet")
     with pytest.raises(fb.DatasetChangedError, match="with other content"):
         fb.Dataset.together(folder, store, rank=1)
-    # Another look at it by rank 0 is what counts from then on.
+    # From here on, the data set as rank 0 opened it last counts.
     fb.Dataset.together(folder, store, rank=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,5 @@
-"""A loader as a data set of PyTorch: each row once, the state of what was handed over, with and without a worker."""
+"""A loader as a PyTorch data set: each row once, and the state of the delivered batches, with and without a
+worker."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def stateful(dataset: Any, **options: Any) -> Any:
 
 
 def under(method: str | None) -> dict[str, Any]:
-    """Options of a DataLoader for a start method of workers; none for no worker."""
+    """Returns the options of a DataLoader for a start method of workers; none for no worker."""
     if method is None:
         return {}
     torch.multiprocessing.get_context(method)
@@ -101,7 +102,7 @@ def test_a_stateful_data_loader_resumes_after_what_it_delivered(
             loader = stateful(fb.torch.dataset(train), **options)
             batches = iter(loader)
             got = taken(batches, stop)
-            # By now a worker is a few batches ahead.
+            # By now the worker is a few batches ahead.
             state = pickle.loads(pickle.dumps(loader.state_dict()))
             del batches
         with rows(plain) as train:
@@ -109,7 +110,7 @@ def test_a_stateful_data_loader_resumes_after_what_it_delivered(
             loader.load_state_dict(state)
             assert got + ids(loader) == want[0], stop
             assert ids(loader) == want[1]
-            # The state of an epoch that another worker began.
+            # The state belongs to an epoch that another worker began.
             batches = iter(loader)
             assert taken(batches, 4) == want[2][:4]
             later = stateful(fb.torch.dataset(train), **options)
@@ -127,7 +128,7 @@ def test_the_state_after_an_epoch_begins_the_next_one(plain: Path, method: str |
         later = stateful(fb.torch.dataset(rows(plain)), **under(method))
         later.load_state_dict(state)
         assert ids(later) == ids(again)
-        # What is saved before the first batch of an epoch is the beginning of that epoch.
+        # A state that is saved before the first batch of an epoch is the beginning of that epoch.
         batches = iter(loader)
         state = loader.state_dict()
         del batches
@@ -147,7 +148,7 @@ def test_a_worker_begins_where_the_loader_is(plain: Path, method: str) -> None:
         train.load_state_dict(state)
         assert ids(loader) == rest
         assert ids(loader) == ids(again)
-        # An epoch in the process of the loader comes after those of workers, and theirs after it.
+        # An epoch in the loader's own process follows those of the workers, and their next epoch follows it.
         assert ids(dataset) == ids(again)
         assert ids(loader) == ids(again)
 

@@ -1,5 +1,5 @@
-"""Uploads from slots that are registered once, on a device that is played: its copies are late, so that a slot which is
-written too early shows."""
+"""Uploads from slots that are registered once, to a simulated device with late copies, which shows if a slot
+is written too early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forebay.adapters import Batches
 torch = pytest.importorskip("torch")
 upload = pytest.importorskip("forebay.torch.upload")
 
-#: Eight batches of 1.6 MB are an epoch.
+#: An epoch is eight batches of 1.6 MB.
 SIDE, BATCH, EPOCHS = 128, 32, 6
 IMAGE = fb.Image.resize(SIDE, SIDE)
 
@@ -35,7 +35,7 @@ def loader(folder: Path, **more: Any) -> fb.Loader:
 
 
 class Recorder:
-    """A driver that notes what is registered, and refuses what a real one would."""
+    """A driver that records what is registered, and refuses what a real one would refuse."""
 
     def __init__(self, works: bool = True) -> None:
         self.works = works
@@ -70,7 +70,7 @@ class Recorder:
 
 
 class LateEvent:
-    """Comes when the lane has been asked so many times after it, about this or any other event."""
+    """An event that is reached after the lane was asked a number of times, about this event or another one."""
 
     def __init__(self, copies: list[tuple[Any, Any]], lane: LateLane) -> None:
         self.copies = copies
@@ -93,7 +93,7 @@ CHARS = ctypes.c_char
 
 
 class LateLane:
-    """A stream whose copies happen when ``queries`` more questions were asked. It does not keep the memory."""
+    """A stream whose copies happen after ``queries`` more queries. It does not keep the memory."""
 
     def __init__(self, queries: int = 0) -> None:
         self.queries = queries
@@ -143,7 +143,7 @@ def uploads(
 
 
 def settle() -> None:
-    """What Rust let go of on its own threads is freed when a thread that has the interpreter comes by."""
+    """Objects that Rust dropped on its own threads are freed when a thread with the interpreter runs."""
     gc.collect()
     fb.Image.resize(8, 8)
 
@@ -161,7 +161,7 @@ def test_slots_are_registered_once_and_never_written_while_they_are_copied(photo
             np.testing.assert_array_equal(batch["image"].numpy(), one["image"])
             np.testing.assert_array_equal(batch["label"].numpy(), one["label"])
         assert registrar.faults == []
-        # A slot that waits for its copy is not used again meanwhile, so there are a few more of them.
+        # A slot that waits for its copy cannot be reused meanwhile, so there are a few more of them.
         assert 1 <= registrar.count("register") < len(delivered)
         assert lane.direct_bytes == len(delivered) * BATCH * SIDE * SIDE * 3
         assert lane.staged_bytes == len(delivered) * BATCH * 16, "the columns of numbers"
@@ -197,7 +197,7 @@ def test_an_exception_between_the_copies_of_a_batch_keeps_their_memory_until_the
         with pytest.raises(ValueError, match="no"):
             list(batches)
         assert len(lane.events) == 1 and lane.events[0].copies
-        # The next batches ask for it, as ever.
+        # The next batches ask for it as usual.
         assert [begun._release() for _ in range(3)] and not begun._copying
         assert not lane.events[0].copies
     del begun, batches, train

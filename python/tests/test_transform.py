@@ -152,7 +152,7 @@ def test_a_stop_iteration_of_its_own_does_not_end_the_epoch(plain: Path, error: 
 
 
 def conversions(function: Any) -> list[dict[str, Any]]:
-    """A function as each of those that an adapter is made of."""
+    """Uses a function as each of the functions of an adapter, and returns these options."""
     return [
         {"convert": function},
         {"convert": dict, "finish": function},

@@ -29,7 +29,7 @@ def draw(row: fb.Row) -> dict[str, Any]:
 
 
 def table(loader: Any) -> dict[int, Any]:
-    """What was drawn for each row, by its number."""
+    """Returns what was drawn for each row, by its number."""
     return {int(i): x.tobytes() for batch in loader for i, x in zip(batch["id"], batch["x"], strict=True)}
 
 
@@ -60,7 +60,7 @@ def test_a_row_has_the_values_of_every_kind_of_column(plain: Path) -> None:
                 there = batch[name][at]
                 assert type(value) is type(there), name
                 assert np.array_equal(value, there), name
-        # All columns were passed on, so they are what they were, lists of differing lengths too.
+        # All columns were passed on, so they are unchanged, including lists of differing lengths.
         assert isinstance(made["words"], fb.Ragged)
         for name in batch:
             assert type(made[name]) is type(batch[name])

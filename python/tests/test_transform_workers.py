@@ -37,14 +37,14 @@ BOTH = pytest.mark.parametrize("workers", [PROCESSES, THREADS], ids=["processes"
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """No test leaves a thread behind."""
+    """Checks that no test leaves a thread behind."""
     yield
     gc.collect()
     until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("forebay-transform")])
 
 
 def until(holds: Any, seconds: float = 10.0) -> None:
-    """Waits until something holds."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never held"
@@ -52,7 +52,7 @@ def until(holds: Any, seconds: float = 10.0) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def gather(rows: list[Any]) -> dict[str, Any]:
 
 
 def content(value: Any) -> Any:
-    """What a value holds, to be compared."""
+    """Returns the content of a value in a form that can be compared."""
     if isinstance(value, fb.Ragged):
         return type(value), content(value.values), content(value.offsets)
     if isinstance(value, np.ndarray):
@@ -224,7 +224,7 @@ def test_the_processes_end_with_the_iterator_the_loader_and_an_exception(plain: 
             raise ZeroDivisionError
     ended(processes)
 
-    # Another epoch, and a state that is loaded, end what the one before has under way.
+    # Beginning another epoch, or loading a state, ends the work of the previous one.
     first, processes = begin(one)
     state = one.state_dict()
     second, others = begin(one)
@@ -241,7 +241,7 @@ class Mine(Exception):
 
 
 class Stubborn(Exception):
-    """One that cannot be made again from its arguments."""
+    """An exception that cannot be made again from its arguments."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} {two}")
@@ -343,7 +343,7 @@ def test_a_worker_that_died_between_epochs_is_replaced(plain: Path) -> None:
         victim = min(first)
         os.kill(victim, signal.SIGKILL)
         ended([victim])
-        # Its last thread has closed its files a moment later.
+        # The last thread closes its files a moment later.
         time.sleep(0.3)
         second = {int(i) for batch in loader for i in batch["process"]}
         assert first & second == first - {victim}
@@ -398,7 +398,7 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     with small(plain, batch_size=16, transform=big, transform_workers=2) as loader:
         before = len(os.listdir("/proc/self/fd"))
         batches = list(loader)
-        # They are not a file each.
+        # The results do not keep one open file each.
         assert len(os.listdir("/proc/self/fd")) < before + 60
         for batch in batches:
             assert (batch["x"] == batch["id"][:, None]).all()
@@ -408,7 +408,7 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     for batch in batches:
         assert (batch["x"] == batch["id"][:, None]).all()
     del batch, batches, again
-    # The last slots are given back with the last arrays, also with those that a cycle of other objects keeps for a while.
+    # The last slots are given back with the last arrays, even if a reference cycle keeps these for a while.
     until(lambda: gc.collect() >= 0 and not [path for path in open_files() if "forebay-slot" in path])
     assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "forebay-slot" in line]
 
@@ -420,7 +420,7 @@ def test_slots_that_cannot_be_sent_to_a_worker_are_closed(
     send, sent = processes.send_handle, itertools.count()
 
     def fails(*words: Any) -> None:
-        """As when the worker dies at that moment."""
+        """This simulates the death of the worker at that moment."""
         if next(sent) == number:
             raise BrokenPipeError("gone")
         send(*words)
@@ -451,7 +451,7 @@ def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(
         batches = list(loader)
     until(lambda: len(ids_of) == 2)
     late.set()
-    # The loader and its batches are still there.
+    # The loader and its batches still exist.
     ended(ids_of)
     del batches
     until(lambda: not [path for path in open_files() if "forebay-slot" in path])
@@ -476,7 +476,7 @@ def test_a_slot_that_is_given_back_while_its_worker_is_released_is_closed(plain:
 
 
 def mapped() -> list[str]:
-    """Memory of this process that has a name, so that it could outlive it."""
+    """Returns the memory of this process that has a name, which could outlive the process."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if "/dev/shm/" in line and "/dev/shm/sem." not in line]
 
@@ -513,7 +513,7 @@ KEPT: list[Any] = []
 
 
 def keep(batch: dict[str, Any]) -> dict[str, Any]:
-    """Delivers what it kept of the batches before, to be compared."""
+    """Returns the earlier batches that it kept, so that they can be compared."""
     KEPT.append((batch["id"].copy(), batch["id"], batch["vector"][:1]))
     assert all((copy == view).all() and part[0, 0] == copy[0] for copy, view, part in KEPT), "memory was used again"
     return batch
@@ -529,7 +529,7 @@ def test_a_function_may_keep_arrays_of_earlier_batches(plain: Path) -> None:
 def test_they_work_ahead_but_not_far(plain: Path, tmp_path: Path, workers: Any, monkeypatch: Any) -> None:
     calls = tmp_path / "calls"
     monkeypatch.setenv("FOREBAY_TEST_CALLS", str(calls))
-    # The environment of the processes is that of the process that forks them, which may have begun before.
+    # The processes have the environment of the process that forks them, which may have started earlier.
     function = CountCalls(str(calls))
     with small(plain, batch_size=10, transform=function, transform_workers=workers) as loader:
         epoch = iter(loader)
@@ -540,7 +540,7 @@ def test_they_work_ahead_but_not_far(plain: Path, tmp_path: Path, workers: Any, 
 
 
 class CountCalls:
-    """A function that can be pickled, with an argument."""
+    """A function with an argument, which can be pickled."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -656,7 +656,7 @@ def test_a_function_that_the_processes_cannot_import_is_told_so(plain: Path, mon
 
 
 def of_a_daemon(folder: str, answers: Any) -> None:
-    """Processes of a DataLoader are such."""
+    """The processes of a DataLoader are daemons too."""
     try:
         list(small(Path(folder), transform_rows=where, transform_workers=2))
     except fb.WorkerError as error:
@@ -733,7 +733,7 @@ PROGRAM = """
             assert os.waitpid(child, 0)[1] == 0
             assert sum(len(batch["id"]) for batch in epoch) == 950
         if what in ("wait", "child"):
-            # A signal that comes between Python's look for one and a sleep does not end that.
+            # A signal between Python's check for signals and a sleep does not end the sleep.
             for _ in range(1000):
                 time.sleep(0.1)
         # "left" and "kept" just end.
@@ -787,7 +787,7 @@ def test_the_processes_end_when_this_one_is_killed(program: Path, plain: Path, w
     running, processes = start(program, plain, what)
     assert all(map(runs, processes))
     running.kill()
-    # A child that was forked holds all descriptors open, and lives on.
+    # A forked child holds all descriptors open, and lives on.
     ended(processes)
     if what == "child":
         os.killpg(running.pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""The small values compare, hash, pickle, print as they are written, and refuse what can never work."""
+"""The small values compare, hash and pickle, print as they are written, and refuse arguments that can never
+work."""
 
 from __future__ import annotations
 
@@ -294,7 +295,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
 
 
 def tf_config(job: Any, index: Any, **counts: int) -> str:
-    """The variable of a cluster of TensorFlow, as its launchers write it."""
+    """Returns the environment variable of a TensorFlow cluster, as its launchers write it."""
     cluster = {name: [f"host:{port}" for port in range(count)] for name, count in counts.items()}
     return json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
 
@@ -313,7 +314,7 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
         ({"TF_CONFIG": tf_config("chief", 0, chief=1, worker=3)}, (0, 4)),
         ({"TF_CONFIG": tf_config("worker", 1, chief=1, worker=3, evaluator=1)}, (2, 4)),
         ({"TF_CONFIG": tf_config("worker", "2", master=1, worker=3)}, (3, 4)),
-        # One that trains alone says nothing.
+        # A cluster of one process sets no rank.
         ({"RANK": "1", "WORLD_SIZE": "2", "TF_CONFIG": "{}"}, (1, 2)),
         ({"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "a,b"}, (1, 2)),
         (
@@ -325,11 +326,11 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (5, 6),
         ),
-        # PMIx gives a rank alone, beside that of the launcher.
+        # PMIx sets only a rank, beside that of the launcher.
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, (1, 2)),
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}, (1, 2)),
         ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}, (5, 8)),
-        # A step of two tasks in a job of eight.
+        # This is a step of two tasks in a job of eight.
         (
             {
                 "SLURM_PROCID": "1",
@@ -340,7 +341,7 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (1, 2),
         ),
-        # torchrun in the script of a job of eight tasks, without srun.
+        # torchrun runs in the script of a job of eight tasks, without srun.
         (
             {
                 "RANK": "3",
@@ -351,12 +352,12 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (3, 8),
         ),
-        # torchrun on each node of a cluster of two: the parameter server is another program's.
+        # torchrun runs on each node of a cluster of two; the parameter server belongs to another program.
         ({"RANK": "3", "WORLD_SIZE": "4", "TF_CONFIG": tf_config("worker", 1, worker=2)}, (3, 4)),
         ({"RANK": "3", "WORLD_SIZE": "4", "TF_CONFIG": tf_config("worker", 1, worker=2, ps=1)}, (3, 4)),
-        # torchrun inside a SLURM job: two tasks, four processes each.
+        # torchrun runs inside a SLURM job: two tasks, four processes each.
         ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, (5, 8)),
-        # Horovod sets its own and those of the MPI that it runs on.
+        # Horovod sets its own variables, and the MPI that it runs on sets others.
         (
             {
                 "HOROVOD_RANK": "1",

@@ -1,4 +1,4 @@
-"""Vectors of Spark ML: dense and sparse ones in a column, as lists of all their values; and matrices, which are refused."""
+"""Vectors of Spark ML: dense and sparse ones in a column, as lists of all their values; matrices are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import forebay as fb
 
-#: As Spark's files have them; those of pyarrow may have nulls anywhere.
+#: The type as in Spark's files; in pyarrow's files, any field may be null.
 VECTOR = pa.struct(
     [
         pa.field("type", pa.int8(), nullable=False),
@@ -70,7 +70,7 @@ def test_dense_and_sparse_vectors_are_lists_of_all_values(table: Path, tmp_path:
             batches = list(loader)
             assert [batch["features"].tolist() for batch in batches] == [EXPECTED * 25] * 2
             assert batches[0]["features"].values.dtype == np.float64
-    # Fields that may be null anywhere, and offsets of 64 bits, as Polars and DuckDB write them.
+    # In files of Polars and DuckDB, any field may be null, and offsets have 64 bits.
     large = pa.struct(
         [
             ("type", pa.int8()),
@@ -191,7 +191,7 @@ def test_a_batch_of_large_sparse_vectors_is_counted_before_it_is_made(tmp_path: 
             with pytest.raises(fb.TooLargeError, match=said) as caught:
                 list(loader)
             assert (caught.value.row_group, caught.value.row, caught.value.column) == (0, 0, "features")
-    # As they are stored, they take what is stored.
+    # Read as stored, they take the stored memory.
     stored = ["features.indices", "features.values"]
     with fb.Loader(path, columns=stored, flatten=True, batch_size=30, memory="64MiB") as loader:
         assert next(iter(loader))["features.indices"].tolist() == [[5]] * 30

@@ -1,4 +1,4 @@
-"""``forebay verify --trainer``: what it reports of a trainer, and what it refuses."""
+"""``forebay verify --trainer``: its report on a trainer, and what it refuses."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_trainer_is_killed_and_resumed_with_both_loaders(data: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(report.read_text())
     assert (said["rows"], said["steps"], said["step_rows"], said["left_out"]) == (ROWS, 10, 24, 10)
-    # Ten rows do not fill a step: other ones in each epoch.
+    # Ten rows do not fill a step, and these are different rows in each epoch.
     assert said["forebay"] == {"once": 480, "twice": 0, "never": 20, "planned_never": 20, "is_each_epoch": True}
-    # The loop begins the epoch again, in which four steps were trained.
+    # The loop begins the epoch again, of which it had trained four steps.
     assert said["own"] == {"once": 480, "twice": 96, "never": 0, "planned_never": 0, "is_each_epoch": False}
     first, left_out, own_line, *rest = done.stdout.splitlines()
     assert first.startswith("a plain PyTorch loop 2."), done.stdout
@@ -58,7 +58,7 @@ def test_a_trainer_is_killed_and_resumed_with_both_loaders(data: Path, tmp_path:
 
 
 def test_spark_is_killed_and_resumed_with_the_loader_of_its_partitions(data: Path, tmp_path: Path) -> None:
-    # Spark is large, and not among what the tests install.
+    # Spark is large, and the tests do not install it.
     missing = registry.TRAINERS["spark"].missing()
     if missing is not None:
         pytest.skip(missing)
@@ -75,7 +75,7 @@ def test_spark_is_killed_and_resumed_with_the_loader_of_its_partitions(data: Pat
     [
         (["--trainer", "keras", "--world", "2"], "Keras trains in one process here, got --world 2 (leave it out)"),
         (["--trainer", "torch", "--batch-size", "100"], "needs 8 (--batch-size 31 fits)"),
-        (["--trainer", "torch", "--order", "stored"], "a trainer is fed through a window (leave out --order)"),
+        (["--trainer", "torch", "--order", "stored"], "verifying a trainer always shuffles through a window (leave out --order)"),
         (["--trainer", "torch", "--plant", "swap"], "cannot be used with"),
         (["--trainer", "flax"], "invalid value 'flax'"),
     ],

@@ -1,4 +1,4 @@
-"""Several views of each image: their draws, what follows them, and what is refused."""
+"""Several views of each image: their draws, the columns that follow them, and what is refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def data(tmp_path_factory):
 
 
 def epoch(loader: fb.Loader, columns=COLUMNS) -> dict[int, list[np.ndarray]]:
-    """The views of each row by its id."""
+    """Returns the views of each row by its id."""
     rows = {}
     for batch in loader:
         for at, row in enumerate(batch["id"].tolist()):
@@ -102,7 +102,7 @@ def test_the_draws_depend_on_row_epoch_and_view_alone(data, tmp_path):
     assert not same(second, reference)
     ranks = [epoch(loader(data, shard=fb.Shard(rank=rank, world=2))) for rank in range(2)]
     assert same(ranks[0] | ranks[1], reference)
-    # One view alone, and in another order.
+    # The same view is given alone, and in another order.
     weak = fb.Views(weak=VIEWS.views["weak"][0])
     assert same(epoch(loader(data, weak), ["image.weak"]), {row: views[2:] for row, views in reference.items()})
     others = loader(data)

@@ -23,7 +23,8 @@ WINDOW = fb.Window({-1: ["n", "x"], 0: ["n"], 1: ["n", "vector", "name"]}, by="t
 
 @pytest.fixture(scope="module")
 def episodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows 0 to 399 in two files with row groups of 37: times ascend within each episode, with gaps and equal ones."""
+    """Writes rows 0 to 399 in two files with row groups of 37: times ascend within each episode, with gaps
+    and equal values."""
     root = tmp_path_factory.mktemp("episodes")
     draws = np.random.default_rng(5)
     steps = draws.choice([0, 1, 2, 5], ROWS, p=[0.1, 0.6, 0.2, 0.1])
@@ -45,7 +46,8 @@ def episodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ngrams(rows: list[dict[str, Any]], length: int, by: str | None, gap: float | None, overlap: bool) -> list[list[int]]:
-    """What ``petastorm.ngram.NGram.form_ngram`` makes of the rows of a row group: the number of each row."""
+    """Returns what ``petastorm.ngram.NGram.form_ngram`` makes of the rows of a row group: the number of each
+    row."""
     found: list[list[int]] = []
     last = None
     for at in range(len(rows) - length + 1):

@@ -1,4 +1,5 @@
-"""What others write: files of DuckDB, fastparquet, Polars and Spark hold for forebay what they hold for pyarrow."""
+"""Files of other writers (DuckDB, fastparquet, Polars and Spark) have the same rows for forebay as for
+pyarrow."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ROWS = 500
 
 
 def plain(value: Any) -> Any:
-    """A value in a form of which equal ones are equal, whatever reader made it."""
+    """Returns a value in a form in which equal values compare as equal, whatever reader made them."""
     if isinstance(value, dict):
         return {name: plain(field) for name, field in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,7 +42,7 @@ def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check(folder: Path, partitioning: str | None = "hive") -> list[dict[str, Any]]:
-    """Compares the rows of all files, which pyarrow reads as well, in stored order and shuffled; returns them."""
+    """Compares the rows of all files, in stored order and shuffled, with what pyarrow reads; returns them."""
     files = ds.dataset(folder, partitioning=partitioning, exclude_invalid_files=True).to_table()
     expected = by_id(files.to_pylist())
     assert len(expected) == ROWS
@@ -99,7 +100,7 @@ DUCKDB = {
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4_raw"])
 def test_duckdb(tmp_path: Path, codec: str, version: str) -> None:
     duckdb = pytest.importorskip("duckdb")
-    # pyarrow 26 stops at the differences of this one: "Unexpected end of stream".
+    # pyarrow 26 fails at the difference encoding of this type: "Unexpected end of stream".
     left_out = {"uinteger"} if version == "V2" else set()
     columns = ", ".join(f'{what} AS "{name}"' for name, what in DUCKDB.items() if name not in left_out)
     with duckdb.connect() as connection:
@@ -165,7 +166,7 @@ def test_fastparquet_partitions(tmp_path: Path) -> None:
     fastparquet = pytest.importorskip("fastparquet")
     rows = frame()[["id", "int8", "text", "category"]].assign(key=lambda rows: rows["id"] % 4)
     fastparquet.write(str(tmp_path / "t"), rows, file_scheme="hive", partition_on=["key", "category"])
-    # A summary of the files is beside them.
+    # The writer also writes a summary of the files.
     assert (tmp_path / "t" / "_metadata").exists()
     rows = check(tmp_path / "t")
     assert [(row["key"], row["category"]) for row in rows[:2]] == [(0, "red"), (1, "green")]
@@ -219,7 +220,7 @@ def test_polars_partitions(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars")
     rows = polars_frame(pl).select("id", "text", "list", key=pl.col("id") % 4, name=pl.format("n {}", pl.col("id") % 2))
     rows.write_parquet(tmp_path / "t", partition_by=["key", "name"], mkdir=True)
-    # Its files hold the keys as well, which pyarrow does not expect beside those of the folders.
+    # The files contain the key columns as well, which pyarrow does not expect beside those of the folders.
     check(tmp_path / "t", partitioning=None)
 
 
@@ -234,7 +235,7 @@ def test_integers_of_128_bits_are_refused_where_they_are_asked_for(tmp_path: Pat
             fb.Loader(tmp_path, columns=["a", name])
     [batch] = fb.Loader(tmp_path, columns=["a", "y"])
     assert batch.to_arrow().to_pydict() == {"a": [3, 4], "y": [[1], [2]]}
-    # Nothing else is in the file.
+    # The file has no other column.
     pl.DataFrame({"x": wide}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(fb.UnsupportedError, match="not supported"):
         fb.Loader(tmp_path)

@@ -1,4 +1,4 @@
-//! Booleans, which are bits.
+//! Gathers booleans, which are stored as bits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Strings and binary values, copied out of the row groups' pages.
+//! Gathers strings and binary values, which are copied out of the row groups' pages.
 
 use std::sync::Arc;
 
@@ -48,9 +48,9 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value, at the place that its view gives, cut to the bytes that the array has there. Other
-/// processes may change the views of mapped rows at any time, so they are checked at each use, and a batch of
-/// changed rows is made again.
+/// The bytes of a value, where its view says, cut off at the end of the bytes that the array has there. Other
+/// processes may change the views of mapped rows at any time, so views are checked at each use, and a batch
+/// of changed rows is made again.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     let words = array.views();
     let view = ByteView::from(words[row]);
@@ -67,9 +67,8 @@ pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize
 /// The number of bits of a view that hold the length of its value.
 const LENGTH_BITS: u32 = u32::BITS;
 
-/// The values of views that are all short enough to be inline: all bytes of a view are written, and the next
-/// value overwrites those after its end. So names and the keys of folders need one pass, and no call for each
-/// value.
+/// Copies values whose views are all inline: all bytes of a view are written, and the next value overwrites
+/// those after its end. So names and the keys of folders need only one pass, and no call for each value.
 fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffer) {
     const WHOLE: usize = size_of::<u128>();
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
@@ -78,7 +77,7 @@ fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffe
     let mut end = 0;
     selection.for_each(|source, row| {
         let view = views[source][row];
-        // A mapped view may have changed meanwhile, to any length.
+        // Another process may have changed a mapped view meanwhile, to any length.
         let length = (view as u32).min(MAX_INLINE_VIEW_LEN) as usize;
         values[end..end + WHOLE].copy_from_slice(&(view >> LENGTH_BITS).to_le_bytes());
         end += length;

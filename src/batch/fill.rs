@@ -12,7 +12,8 @@ use forebay_base::{Error, Result};
 use super::layout::is_fixed;
 use super::number::{Number, pattern};
 
-/// The value that replaces the nulls of a column: a number, a text or bytes, to fit the column's type.
+/// The value that replaces the nulls of a column: a number, a text or bytes, which must fit the column's
+/// type.
 ///
 /// ```
 /// use forebay::column::Fill;
@@ -24,15 +25,15 @@ use super::number::{Number, pattern};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {
-    /// For numbers and booleans (0 or 1), for times in the column's own unit, for each byte of fixed-length
-    /// binary, and for lists of all these.
+    /// A number, for numbers and booleans (0 or 1), for times in the column's own unit, for each byte of
+    /// fixed-length binary, and for lists of all these.
     Number(f64),
-    /// An integer, which is exact where a float64 is not. `Fill::from` makes this variant only where it is
-    /// needed for that.
+    /// An integer that a float64 cannot represent exactly. `Fill::from` makes this variant only for such
+    /// integers.
     Integer(i128),
-    /// For text.
+    /// A text, for columns of text.
     Text(Arc<str>),
-    /// For binary; fixed-length binary needs exactly its number of bytes.
+    /// Bytes, for binary columns. For fixed-length binary, the number of bytes must be that length.
     Bytes(Arc<[u8]>),
 }
 
@@ -120,7 +121,7 @@ impl Fill {
         }
     }
 
-    /// The number, if it is one.
+    /// The number of the fill, if it is one.
     pub(crate) fn number(&self) -> Option<Number> {
         match self {
             Fill::Number(number) => Some(Number::Float(*number)),
@@ -129,13 +130,13 @@ impl Fill {
         }
     }
 
-    /// The fill of an integer: equal integers are equal fills, whichever type they came in.
+    /// The fill for an integer. Equal integers give equal fills, whichever type they had.
     fn whole(number: i128) -> Self {
         let float = number as f64;
         if float as i128 == number { Fill::Number(float) } else { Fill::Integer(number) }
     }
 
-    /// The bytes of a text or binary value.
+    /// The bytes of a text or binary fill.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Fill::Number(_) | Fill::Integer(_) => None,

@@ -1,4 +1,4 @@
-//! Columns whose values all have one width: numbers, dates, times, decimals, fixed-length binary.
+//! Gathers columns whose values all have one width: numbers, dates, times, decimals, fixed-length binary.
 
 use forebay_arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use forebay_arrow::buffer::{Buffer, NullBuffer};
@@ -11,7 +11,7 @@ use super::layout::{is_fixed, layout};
 use super::number::pattern;
 use super::selection::Selection;
 
-/// Gathers by width, so that the same copy serves all types of that width.
+/// Gathers by the width of values, so that the same code copies all types of that width.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
@@ -27,7 +27,7 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
-/// The bits of the values of a row that consists of `fill`, or of the single value that all of them have;
+/// The bits of a row that `fill` replaces: all values of the row, or the single value that all of them have;
 /// `None` if `fill` is not for such types.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
@@ -48,7 +48,7 @@ fn narrowed<T>(row: Option<&[u64]>, narrow: impl Fn(u64) -> T) -> Option<Vec<T>>
 /// width; otherwise the column unchanged.
 ///
 /// # Errors
-/// `value` is not a value of the column's type.
+/// Fails if `value` is not a value of the column's type.
 pub(crate) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
     if !is_fixed(column.data_type()) {
         return Ok(column);
@@ -94,7 +94,7 @@ fn overwrite<T: ArrowNativeType>(
 fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, row: &[T]) {
     let nulls = !present.inner();
     match row {
-        // This is the case for most columns, and needs no call for each null.
+        // Most columns take this branch, which needs no call for each null.
         [value] if stride == 1 => nulls.set_indices().for_each(|null| values[null] = *value),
         [value] => nulls.set_indices().for_each(|null| values[null * stride..][..stride].fill(*value)),
         row => nulls.set_indices().for_each(|null| values[null * stride..][..stride].copy_from_slice(row)),
@@ -119,7 +119,7 @@ fn words<T: ArrowNativeType>(
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build().or_fail()?))
 }
 
-/// The values of an array, including whatever is stored under nulls.
+/// The values of an array, including arbitrary ones under nulls.
 fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
     let values: &Buffer = downcast_primitive_array!(
         array => array.values().inner(),

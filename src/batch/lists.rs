@@ -1,4 +1,4 @@
-//! Lists and maps: one array of values per batch.
+//! Gathers lists and maps into one array of values per batch.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::selection::{Run, Selection};
 use super::sources::{disagreement, downcast};
 use super::{booleans, fixed};
 
-/// A list of a source: the range of its values among those of the source, cut to the values that exist.
+/// A list of a source: the range of its values within the source's values, cut off at their end.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredList {
     pub(crate) source: usize,
@@ -34,7 +34,7 @@ impl StoredList {
 /// Selected lists or maps of varying length, whose values are gathered separately. A map is a list of its
 /// entries.
 pub(super) struct Lists {
-    /// The type in the batch.
+    /// The type of the column in the batch.
     data_type: DataType,
     /// The offset of each list among the gathered values.
     offsets: Vec<i64>,
@@ -42,7 +42,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Selects lists, and the values to be gathered for them.
+    /// Selects lists, and the values that must be gathered for them.
     pub(super) fn select<'a>(
         sources: &[&'a dyn Array],
         selection: &Selection,
@@ -112,7 +112,7 @@ pub(super) struct FixedLists {
 }
 
 impl FixedLists {
-    /// Selects lists, and the values to be gathered for them.
+    /// Selects lists, and the values that must be gathered for them.
     pub(super) fn select<'a>(sources: &[&'a dyn Array], selection: &Selection) -> Result<(Self, Items<'a>)> {
         let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
             return Err(disagreement());
@@ -141,22 +141,23 @@ impl FixedLists {
     }
 }
 
-/// The values of selected lists that have yet to be gathered.
+/// The values of selected lists, which are not gathered yet.
 pub(super) struct Items<'a> {
     /// The values of each source.
     pub(super) values: Vec<&'a dyn Array>,
     pub(super) selection: Selection,
 }
 
-/// The bounds of the lists of a source, and the number of its values.
+/// The offsets of a source's lists, and the number of its values.
 enum Bounds<'a> {
     Short(&'a [i32], usize),
     Long(&'a [i64], usize),
 }
 
 impl Bounds<'_> {
-    /// The bounds of a list, cut to the values that exist. Other processes may change the offsets of mapped
-    /// rows at any time, so they are checked at each use, and a batch of changed rows is made again.
+    /// The bounds of a list, cut off at the end of the values. Other processes may change the offsets of
+    /// mapped rows at any time, so offsets are checked at each use, and a batch of changed rows is made
+    /// again.
     fn of(&self, row: usize) -> (usize, usize) {
         let (from, to, values) = match self {
             Bounds::Short(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
@@ -191,7 +192,7 @@ impl Runs {
     }
 }
 
-/// The places of the selected lists, `None` for null lists, and the values of each source.
+/// The selected lists as ranges of values, with `None` for null lists, and the values of each source.
 pub(crate) fn stored_lists<'a>(
     sources: &[&'a dyn Array],
     selection: &Selection,
@@ -207,7 +208,7 @@ pub(crate) fn stored_lists<'a>(
     Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
 }
 
-/// The values of lists of `length`, where nulls and all values under a null list are replaced.
+/// Values of lists of `length`, in which nulls and all values under a null list are replaced.
 fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
     let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
     let Some(nulls) = nulls else { return Ok(values) };
@@ -223,7 +224,7 @@ fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fil
     }
 }
 
-/// The values of lists, and the bounds of each list among them.
+/// The values of an array of lists, and the bounds of each list.
 fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
     if let Some(lists) = array.as_list_opt::<i32>() {
         return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));

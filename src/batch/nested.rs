@@ -1,12 +1,12 @@
-//! Arrays of structures and of lists of one length, whose nulls follow from their contents.
+//! Makes arrays of structures and of lists of one length, whose nulls follow from their contents.
 
 use forebay_arrow::array::{Array, ArrayRef, FixedSizeListArray, StructArray};
 use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{FieldRef, Fields};
 use forebay_arrow::error::ArrowError;
 
-/// An array of structures. A structure is also null where a field is null that may not be: then a structure
-/// around it is null, which the Parquet crate does not pass on.
+/// Makes an array of structures. A structure is also null where a field is null that must not be: then a
+/// structure around it is null, which the Parquet crate does not pass on.
 pub(super) fn structure(
     fields: Fields,
     columns: Vec<ArrayRef>,
@@ -18,7 +18,7 @@ pub(super) fn structure(
     StructArray::try_new_with_length(fields, columns, nulls, rows)
 }
 
-/// An array of lists of one length. A list is also null where items are null that may not be.
+/// Makes an array of lists of one length. A list is also null where items are null that must not be.
 pub(super) fn fixed_lists(
     item: FieldRef,
     length: i32,

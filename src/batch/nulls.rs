@@ -1,11 +1,11 @@
-//! Rows with a null in columns whose arrays cannot hold one.
+//! Finds rows with a null in columns whose arrays cannot hold one.
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use forebay_arrow::datatypes::DataType;
 
-/// Whether arrays of this type need a value in each row: numbers, booleans, times, fixed-length binary,
-/// lists, and structures that have any of these. Text, binary and decimals become objects, and a null is
-/// `None`.
+/// Whether arrays of this type need a value in each row. That is so for numbers, booleans, times,
+/// fixed-length binary, lists, and structures that have any of these. Text, binary and decimals become
+/// objects, in which a null is `None`.
 pub fn needs_values(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::FixedSizeBinary(_) => true,
@@ -19,7 +19,7 @@ pub fn needs_values(data_type: &DataType) -> bool {
     }
 }
 
-/// The rows of a gathered column that lack a value they need, at any depth, in order.
+/// The rows of a gathered column, in order, that lack a value which the array needs, at any depth.
 pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if !needs_values(column.data_type()) {
         return Vec::new();
@@ -54,10 +54,10 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if rows.len() > own { in_order(rows) } else { rows }
 }
 
-/// The path of the field that lacks a needed value in a row of a gathered column, at any depth of structures
-/// and lists of them. It is empty if the row itself is null, or a value of a list.
+/// The path to the field that lacks a needed value in a row of a gathered column, at any depth of structures
+/// and lists. It is empty if the row itself is null, or if a value of a list is null.
 pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
-    // Looks at this row alone.
+    // The row is examined by itself.
     if column.len() > 1 {
         return null_field(column.slice(row, 1).as_ref(), 0);
     }
@@ -95,11 +95,11 @@ pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
     }
 }
 
-/// The lists, given by their offsets, that have items which lack a value.
+/// The lists, given by their offsets, that have items without a needed value.
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
     let (first, last) = (offset(0), offset(offsets.len() - 1));
-    // Both are in order, so the search for each item starts at the row of the previous one.
+    // Both lists are in order, so the search for each item starts at the row of the previous one.
     let mut row = 0;
     let missing = null_rows(items.slice(first, last - first).as_ref()).into_iter();
     let row_of = |item| {

@@ -1,4 +1,4 @@
-//! Numbers that a user gives for a column, and the form in which the column's type holds them.
+//! Numbers that a user gives for a column, and how the column's type stores them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
 use half::f16;
 
-/// A number that a user gives for a column: an integer, or the nearest float64.
+/// A number that a user gives for a column: an integer, or a float64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Float(f64),
@@ -30,7 +30,7 @@ impl Number {
         }
     }
 
-    /// The number as a float64, if it has one.
+    /// The number as a float64, if it can be one.
     fn float(self) -> Option<f64> {
         match self {
             Number::Whole(number) => Some(number as f64).filter(|float| *float as i128 == number),
@@ -42,9 +42,9 @@ impl Number {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.whole()) {
-            // An integer is written with all digits: a float would end in zeros.
+            // An integer is written with all its digits, because a float would end in zeros.
             (_, Some(whole)) if whole != i128::MAX && whole != i128::MIN => write!(f, "{whole}"),
-            // The shortest form, so that 1e300 is not written with 301 digits.
+            // The shortest form is used, so that 1e300 is not written with 301 digits.
             (Number::Float(number), _) => write!(f, "{number:?}"),
             (Number::Whole(number), _) => write!(f, "{number}"),
         }
@@ -54,11 +54,11 @@ impl fmt::Display for Number {
 /// The bytes of `value` in a numeric type, as arrays store it.
 ///
 /// # Errors
-/// The type cannot hold `value`.
+/// Fails if the type cannot hold `value`.
 pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Result<Vec<u8>> {
     let bits = pattern(data_type, value.into())?;
     let width = data_type.primitive_width().unwrap_or(0).min(size_of_val(&bits));
-    // In two's complement and IEEE 754 the low bytes are the narrower number.
+    // In two's complement and in IEEE 754, the low bytes are the narrower number.
     let mut bytes = bits.to_le_bytes()[..width].to_vec();
     if cfg!(target_endian = "big") {
         bytes.reverse();
@@ -70,7 +70,7 @@ pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Res
 /// fixed-length binary the value is that of one byte.
 ///
 /// # Errors
-/// The type is none of these, or cannot hold `value`.
+/// Fails if the type is not numeric, or cannot hold `value`.
 pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
     let unfit =
         || Error::invalid(format!("fill_null value {value} is not a value of type {}", TypeName(data_type)));

@@ -1,15 +1,15 @@
-//! Rows to be gathered, in the form that is fastest to copy.
+//! Rows that will be gathered, in the form that is fastest to copy.
 
 use forebay_arrow::array::{Array, BooleanBufferBuilder};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 use forebay_base::processor;
 
-/// Rows to gather, in output order.
+/// The rows to gather, in output order.
 pub enum Selection {
-    /// A source, and a row in it.
+    /// A source and a row of it, for each output row.
     Rows(Vec<(u32, u32)>),
-    /// Rows in any order, with long stretches from one source: half as many bytes to read for each row as
-    /// pairs have.
+    /// Rows in any order, in long stretches from one source. They take half as many bytes to read as pairs of
+    /// source and row.
     Stretches {
         /// The rows in output order.
         rows: Vec<u32>,
@@ -17,24 +17,25 @@ pub enum Selection {
         stretches: Vec<(u32, usize)>,
     },
     /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read in
-    /// stored order and written to their places: the output fits the cache, the input does not.
+    /// stored order and written to their places: the output fits into the cache, but the input does not.
     Spread {
-        /// Source and row in output order.
+        /// The source and the row of each output row.
         picks: Vec<(u32, u32)>,
-        /// A row and its place in the output, nearly in the order of the rows, source by source.
+        /// Pairs of a row and its place in the output, nearly in the order of the rows, source by source.
         lying: Vec<(u32, u32)>,
         /// A source, and the index in `lying` at which its stretch ends.
         stretches: Vec<(u32, usize)>,
     },
-    /// Rows of several sources, consecutive in each, but interleaved in the output. A source is read from
-    /// front to back, and its values are written to their places in a part of the output that fits the cache.
+    /// Rows of several sources that are consecutive within each source, but interleaved in the output. A
+    /// source is read from front to back, and its values are written to their places in a part of the output
+    /// that fits into the cache.
     Interleaved {
-        /// Source and row in output order.
+        /// The source and the row of each output row.
         picks: Vec<(u32, u32)>,
         /// The parts of the output.
         blocks: Vec<Block>,
     },
-    /// Consecutive rows of a source.
+    /// Rows of which many are consecutive in their source.
     Runs {
         /// The runs in output order.
         runs: Vec<Run>,
@@ -43,10 +44,10 @@ pub enum Selection {
     },
 }
 
-/// A part of the output, and the rows of each source that go there.
+/// A part of the output, and the rows of each source that belong there.
 pub struct Block {
     runs: Vec<Run>,
-    /// For the rows of each run in turn, their places in the block.
+    /// For the rows of all runs, one after the other, their places in the block.
     places: Vec<u16>,
 }
 
@@ -61,37 +62,42 @@ pub struct Run {
     pub rows: u32,
 }
 
-/// With fewer rows to a run on average, copying row by row is as fast and needs no list of runs.
-const WORTHWHILE_RUN: usize = 8;
+/// The least average number of rows in a run. With fewer, copying row by row is as fast and needs no list of
+/// runs.
+const MIN_RUN_ROWS: usize = 8;
 
-/// With fewer consecutive rows of one source on average, a stretch costs more than it saves.
-const WORTHWHILE_STRETCH: usize = 64;
+/// The least average number of consecutive rows from one source. With fewer, a stretch costs more than it
+/// saves.
+const MIN_STRETCH_ROWS: usize = 64;
 
-/// From this number of rows in all sources together, their columns are too large for the second-level cache.
+/// The least number of rows in all sources together with which their columns are too large for the
+/// second-level cache.
 const MIN_SPREAD_ROWS: usize = 1 << 17;
-/// Rows are read together in stretches of 2 to the power of this, about a page of memory.
-const NEAR_SHIFT: u32 = 10;
+/// Scattered rows are sorted by stretches of 2 to the power of this number of rows, about a page of memory.
+const STRETCH_ROWS_SHIFT: u32 = 10;
 
-/// Rows of the output that are written together: a first-level cache holds their values. With many sources a
-/// block is larger, so that each source has some rows in it: up to what a second-level cache holds and 16
-/// bits can count.
+/// The number of output rows that are written together, whose values fit into a first-level cache.
 const BLOCK_ROWS: usize = 1 << 13;
-const LARGEST_BLOCK: usize = 1 << 15;
+/// The largest number of output rows that are written together: with many sources a block is larger, so that
+/// each source has some rows in it. A second-level cache must hold their values, and 16 bits must be able to
+/// count them.
+const MAX_BLOCK_ROWS: usize = 1 << 15;
 
-/// How many runs ahead are fetched into the cache, and how many lines of each: the processor detects by
-/// itself that memory is read in order, but only after some lines, and most runs are no longer than that.
+/// How many runs ahead are fetched into the cache.
 const RUNS_AHEAD: usize = 4;
+/// How many cache lines of a run are fetched ahead. The processor detects by itself that memory is read in
+/// order, but only after some lines, and most runs are not longer than that.
 const LINES_AHEAD: usize = 32;
 
-/// The bytes that the cache fetches together.
+/// The number of bytes that the cache fetches together.
 const LINE_BYTES: usize = 64;
 
-/// Columns smaller than this are in the first-level cache anyway.
+/// The least size of a column that is fetched ahead. Smaller ones are in the first-level cache anyway.
 const MIN_STREAMED_BYTES: usize = 32 << 10;
 
 impl Block {
-    /// The block of these rows of the given number of sources; `None` if the rows of a source are not
-    /// consecutive, or are few.
+    /// The block of these rows from the given number of sources; `None` if the rows of a source are not
+    /// consecutive, or are too few.
     fn new(picks: &[(u32, u32)], sources: usize) -> Option<Self> {
         let mut runs: Vec<Run> =
             (0..sources as u32).map(|source| Run { source, start: 0, rows: 0 }).collect();
@@ -109,7 +115,7 @@ impl Block {
             runs.iter().scan(0, |next, run| Some(std::mem::replace(next, *next + run.rows as usize)));
         let mut next: Vec<usize> = begins.collect();
         runs.retain(|run| run.rows > 0);
-        if runs.len() * WORTHWHILE_RUN > picks.len() {
+        if runs.len() * MIN_RUN_ROWS > picks.len() {
             return None;
         }
         let mut places = vec![0; picks.len()];
@@ -152,8 +158,8 @@ impl Selection {
         Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
     }
 
-    /// The rows of parts that lie near each other, as in the order of a deal; `sources` has the source of
-    /// each part.
+    /// A selection of rows whose parts are near each other in memory, as in the order of a deal; `sources`
+    /// has the source of each part.
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
         match longer.or_else(Selection::interleaved) {
@@ -165,7 +171,7 @@ impl Selection {
         }
     }
 
-    /// Replaces each source by the one that `sources` gives for it.
+    /// Replaces each source by the one at its index in `sources`.
     fn of(mut self, sources: &[u32]) -> Self {
         let exchange = |source: &mut u32| *source = sources[*source as usize];
         match &mut self {
@@ -186,10 +192,10 @@ impl Selection {
         self
     }
 
-    /// The rows as runs, unless the runs are short.
+    /// The rows as runs. If the runs would be short, returns the rows as an error.
     fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let follows = |a: &(u32, u32), b: &(u32, u32)| a.0 == b.0 && a.1 + 1 == b.1;
-        let Some(breaks) = breaks_within(&picks, picks.len() / WORTHWHILE_RUN, follows) else {
+        let Some(breaks) = breaks_within(&picks, picks.len() / MIN_RUN_ROWS, follows) else {
             return Err(picks);
         };
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
@@ -202,7 +208,7 @@ impl Selection {
         Ok(Selection::Runs { runs, rows: picks.len() })
     }
 
-    /// Rows of a single source, in this order.
+    /// A selection of rows from a single source, in this order.
     pub fn of_one(rows: Vec<u32>) -> Self {
         let stretches = vec![(0, rows.len())];
         Selection::Stretches { rows, stretches }
@@ -220,9 +226,9 @@ impl Selection {
         }
     }
 
-    /// The rows as stretches, unless the stretches are short.
+    /// The rows as stretches. If the stretches would be short, returns the rows as an error.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
-        if breaks_within(&picks, picks.len() / WORTHWHILE_STRETCH, |a, b| a.0 == b.0).is_none() {
+        if breaks_within(&picks, picks.len() / MIN_STRETCH_ROWS, |a, b| a.0 == b.0).is_none() {
             return Err(picks);
         }
         let mut end = 0;
@@ -234,11 +240,11 @@ impl Selection {
         Ok(Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches })
     }
 
-    /// The rows source by source within each block of the output, unless a source's rows are not consecutive
-    /// there, or are few.
+    /// The rows source by source within each block of the output. If a source's rows are not consecutive
+    /// there, or are few, returns the rows as an error.
     fn interleaved(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        let rows = (2 * WORTHWHILE_RUN * sources).next_power_of_two().clamp(BLOCK_ROWS, LARGEST_BLOCK);
+        let rows = (2 * MIN_RUN_ROWS * sources).next_power_of_two().clamp(BLOCK_ROWS, MAX_BLOCK_ROWS);
         let blocks = picks.chunks(rows).map(|picks| Block::new(picks, sources)).collect();
         match blocks {
             Some(blocks) => Ok(Selection::Interleaved { picks, blocks }),
@@ -246,11 +252,11 @@ impl Selection {
         }
     }
 
-    /// Orders the rows source by source if each source has some: its values are then in the first-level
+    /// Orders the rows source by source within blocks, so that the values of a source are in the first-level
     /// cache.
     fn by_source(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        if sources * WORTHWHILE_RUN > picks.len() {
+        if sources * MIN_RUN_ROWS > picks.len() {
             return Selection::Rows(picks);
         }
         let mut ends = vec![0; sources];
@@ -261,25 +267,27 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// A counting sort by source, and in large sources by stretches of 2 to the power of [`NEAR_SHIFT`] rows.
+    /// Sorts by source, and in large sources by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`] rows, with a
+    /// counting sort.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
         // The first and the last stretch of each source that has picked rows.
         let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
             let (first, end) = &mut ranges[*source as usize];
-            (*first, *end) = ((*first).min(row >> NEAR_SHIFT), (*end).max((row >> NEAR_SHIFT) + 1));
+            (*first, *end) =
+                ((*first).min(row >> STRETCH_ROWS_SHIFT), (*end).max((row >> STRETCH_ROWS_SHIFT) + 1));
         }
         let blocks: Vec<usize> =
             ranges.iter().map(|(first, end)| end.saturating_sub(*first) as usize).collect();
         let all: usize = blocks.iter().sum();
-        if all << NEAR_SHIFT < MIN_SPREAD_ROWS || all > picks.len() {
+        if all << STRETCH_ROWS_SHIFT < MIN_SPREAD_ROWS || all > picks.len() {
             return Selection::Rows(picks);
         }
         let first: Vec<usize> =
             blocks.iter().scan(0, |next, blocks| Some(std::mem::replace(next, *next + blocks))).collect();
         let block = |(source, row): (u32, u32)| {
-            first[source as usize] + ((row >> NEAR_SHIFT) - ranges[source as usize].0) as usize
+            first[source as usize] + ((row >> STRETCH_ROWS_SHIFT) - ranges[source as usize].0) as usize
         };
         let mut ends = vec![0; all];
         picks.iter().for_each(|pick| ends[block(*pick)] += 1);
@@ -302,7 +310,7 @@ impl Selection {
         }
     }
 
-    /// Visits the source and the row of each selected row.
+    /// Calls `visit` with the source and the row of each selected row.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
             Selection::Rows(picks)
@@ -326,7 +334,7 @@ impl Selection {
         }
     }
 
-    /// Appends the selected rows of `stride` values of fixed size each.
+    /// Appends the selected rows, each of which has `stride` values of fixed size.
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
         match self {
@@ -395,7 +403,7 @@ impl Selection {
         }
     }
 
-    /// The selected bits; a source without bits stands for ones.
+    /// The selected bits. A source without bits counts as all ones.
     pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
         let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
@@ -446,7 +454,7 @@ impl Selection {
         }
     }
 
-    /// The validity of the selected rows; `None` where all are valid.
+    /// The validity of the selected rows; `None` if all are valid.
     pub(super) fn nulls(&self, sources: &[&dyn Array]) -> Option<NullBuffer> {
         let nulls: Vec<Option<&NullBuffer>> = sources.iter().map(|source| source.nulls()).collect();
         if nulls.iter().all(|nulls| nulls.is_none_or(|nulls| nulls.null_count() == 0)) {
@@ -459,8 +467,8 @@ impl Selection {
     }
 }
 
-/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` has the number
-/// of picks in each bucket, and afterwards the end of each bucket.
+/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` first has the
+/// number of picks in each bucket, and afterwards the end of each bucket.
 fn sort(
     picks: &[(u32, u32)],
     ends: &mut [usize],
@@ -479,7 +487,7 @@ fn sort(
 }
 
 /// The number of breaks between neighbours that do not belong together, if they divide the picks into at most
-/// `parts` parts: where there are many breaks, a few picks show it.
+/// `parts` parts; if there are more breaks, looking at a few picks is enough to know.
 fn breaks_within(
     picks: &[(u32, u32)],
     parts: usize,
@@ -497,8 +505,8 @@ fn breaks_within(
     (breaks < parts).then_some(breaks)
 }
 
-/// Reads a source in order if most of it will then be read at random: in order the processor fetches ahead at
-/// the memory's full speed, at random it waits for line after line.
+/// Reads a source in order if most of it will soon be read at random. In order, the processor fetches ahead
+/// at the memory's full speed; at random, it waits for one line after another.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
     const WORTHWHILE_SHARE: usize = 4;
     if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= MIN_STREAMED_BYTES {
@@ -508,7 +516,7 @@ fn stream<T: Copy>(source: &[T], wanted: usize) {
     }
 }
 
-/// Asks the processor for the first lines of `values`, without waiting for them.
+/// Requests the first cache lines of `values` from the processor, without waiting for them.
 fn prefetch<T>(values: &[T]) {
     values.iter().step_by((LINE_BYTES / size_of::<T>()).max(1)).take(LINES_AHEAD).for_each(processor::fetch);
 }
@@ -533,7 +541,8 @@ mod tests {
         }
     }
 
-    /// The parts give their rows in order, here two to an array, more than fit one block.
+    /// The parts give their rows in order. There are two parts to an array here, with more rows than fit into
+    /// one block.
     #[test]
     fn rows_that_are_interleaved_come_in_their_order() {
         const PARTS: usize = 6;
@@ -571,7 +580,7 @@ mod tests {
         assert!(row_by_row.into_iter().eq(expected));
     }
 
-    /// The parts are small, here forty to an array, and some have nulls.
+    /// The parts are small, with forty to an array here, and some have nulls.
     #[test]
     fn rows_of_many_small_parts_come_in_their_order() {
         const PARTS: u32 = 200;
@@ -597,15 +606,15 @@ mod tests {
         assert_eq!(selection.bits(&bits), expected);
     }
 
-    /// Selections with the largest number of parts that is worthwhile, and with one more; the borders between
-    /// parts lie on both sides of those between the stretches that are examined together.
+    /// The test uses the largest number of parts that is worthwhile, and one more. The borders between parts
+    /// are on both sides of the borders between the stretches that are examined together.
     #[test]
     fn the_form_follows_from_the_number_of_runs() {
         for rows in [1_024u32, 1_025, 1_500] {
             for run in [7, 8, 9, 64] {
                 let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / run, at % run)).collect();
                 let runs = rows.div_ceil(run) as usize;
-                let are_worthwhile = runs * WORTHWHILE_RUN <= rows as usize;
+                let are_worthwhile = runs * MIN_RUN_ROWS <= rows as usize;
                 let found = Selection::runs(picks);
                 assert_eq!(found.is_ok(), are_worthwhile, "{rows} rows in runs of {run}");
                 if let Ok(Selection::Runs { runs: found, .. }) = found {
@@ -615,7 +624,7 @@ mod tests {
             for stretch in [63, 64, 65, 128] {
                 let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / stretch, at * 7 % rows)).collect();
                 let stretches = rows.div_ceil(stretch) as usize;
-                let are_worthwhile = stretches * WORTHWHILE_STRETCH <= rows as usize;
+                let are_worthwhile = stretches * MIN_STRETCH_ROWS <= rows as usize;
                 assert_eq!(Selection::stretches(picks).is_ok(), are_worthwhile, "{rows} rows by {stretch}");
             }
         }

@@ -1,4 +1,4 @@
-//! The sources of a column of a batch: its arrays in several row groups, of one type.
+//! The sources of a column of a batch: its arrays in several row groups, all of one type.
 
 use forebay_arrow::array::Array;
 use forebay_base::{Error, ErrorKind, Result};

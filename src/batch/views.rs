@@ -1,4 +1,4 @@
-//! Exchanges arrays of texts and bytes at any depth of a column.
+//! Replaces arrays of texts and bytes at any depth of a column.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use forebay_base::Result;
 
 use super::nested::{fixed_lists, structure};
 
-/// The column with each array of views in it exchanged for another with the same values.
+/// The column with each array of views in it replaced by another one with the same values.
 pub(crate) fn exchange_views(
     array: &ArrayRef,
     exchange: &dyn Fn(&ArrayRef) -> ArrayRef,

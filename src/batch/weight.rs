@@ -1,4 +1,4 @@
-//! The memory that the rows of a batch take, before it is made.
+//! Computes the memory that the rows of a batch take, before the batch is made.
 //!
 //! A footer gives the number of stored bytes, not the length of values that a dictionary repeats. Once a row
 //! group is decoded, the lengths are in its views and offsets.
@@ -27,18 +27,18 @@ pub(crate) fn longest(array: &dyn Array) -> u64 {
     (0..array.len()).map(|row| lengths.at(row)).max().unwrap_or(0)
 }
 
-/// The bytes that rows take in a batch, given as pairs of a source and a row in it.
+/// The bytes that rows take in a batch. The rows are given as pairs of a source and a row in it.
 pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
-/// The bytes of the row that takes the most.
+/// The number of bytes of the row that takes the most.
 pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     weigh_each(sources, picks).into_iter().max().unwrap_or(0)
 }
 
-/// The bytes of each row.
+/// The number of bytes of each row.
 pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u64> {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).collect()
@@ -51,19 +51,19 @@ pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u6
 enum Lengths<'a> {
     /// Views, and the number of bytes that they point into.
     Views(&'a [u128], u64),
-    /// Lists by their offsets, and their items.
+    /// Lists, given by their offsets, and the weight of their items.
     Lists(&'a [i32], ItemWeight<'a>),
     LongLists(&'a [i64], ItemWeight<'a>),
-    /// Lists of one length, and their items.
+    /// Lists of one length, and the weight of their items.
     FixedLists(usize, ItemWeight<'a>),
     Struct(Vec<Lengths<'a>>),
     /// Vectors of Spark ML, as the lists that are delivered. A bad vector is delivered as an empty list.
     Vectors(Vectors<'a>),
-    /// All values have this number of bytes.
+    /// Values that all take this number of bytes.
     Fixed(u64),
 }
 
-/// The number of items of lists, and the bytes of an item.
+/// The number of items that a list column has, and the bytes that an item takes.
 struct ItemWeight<'a> {
     most: usize,
     each: Box<Lengths<'a>>,
@@ -140,7 +140,7 @@ impl<'a> ItemWeight<'a> {
         ItemWeight { most: values.len(), each: Box::new(Lengths::within(values)) }
     }
 
-    /// The bytes of the items `from..to`, cut to the items that exist.
+    /// The bytes of the items `from..to`, cut off at the last item.
     fn between(&self, from: usize, to: usize) -> u64 {
         let from = from.min(self.most);
         let to = to.clamp(from, self.most);

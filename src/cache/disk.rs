@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 const READ_BYTES: usize = 4 << 20;
 /// How many bytes of a file are read at most: enough for a measurement, and too few to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
-/// The largest alignment of memory that direct reads require, in bytes.
+/// The largest memory alignment that direct reads require, in bytes.
 const ALIGNMENT: usize = 4096;
 
 /// The speed of reading a file from the disk itself, in bytes per second; `None` for a file of less than one

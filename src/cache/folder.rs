@@ -154,7 +154,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A folder to suggest instead, beside this one, which may hold the data set.
+    /// A folder beside this one that an error suggests instead, because this one may hold the data set.
     fn beside(&self) -> PathBuf {
         match self.given.file_name() {
             Some(name) => self.given.with_file_name(format!("{}-cache", name.to_string_lossy())),

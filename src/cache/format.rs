@@ -108,12 +108,12 @@ impl Encoded {
     }
 }
 
-/// The limit of the unused bytes that views may hold when they are written, as a fraction of the used bytes.
-/// In pages of Parquet a length precedes each value; removing those would cost a copy of everything.
+/// The largest number of unused bytes that views may keep when they are written, as a divisor of the used
+/// bytes. In pages of Parquet, a length precedes each value; removing those lengths would cost a copy of
+/// everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without bytes that no view uses: a view may point into a page of which only a few values are
-/// left.
+/// Removes bytes that no view uses, because a view may point into a page of which only a few values are left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

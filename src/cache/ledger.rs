@@ -18,8 +18,7 @@ use super::stats::PastStats;
 /// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a
 /// second to count the folder.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-/// How many numbers the ledger has: bytes, entries, hits, misses and damaged files. The xxh3-64 of them
-/// follows.
+/// How many numbers the ledger has: bytes, entries, hits, misses and damaged files. Their xxh3-64 follows.
 const NUMBERS: usize = 5;
 const LEDGER_BYTES: usize = 8 * (NUMBERS + 1);
 

@@ -140,7 +140,8 @@ enum Access {
     Copied,
 }
 
-/// The right to put one entry. Others wait for the entry; dropping the guard lets the next one fetch.
+/// The right to put one entry. Others wait for the entry; when the guard is dropped without putting it, the
+/// next one fetches.
 pub struct Guard {
     cache: DiskCache,
     key: Key,
@@ -473,7 +474,7 @@ impl DiskCache {
                 count(&self.0.counters.damaged);
                 let _ = self.0.space.remove(path, found.len());
             }
-            // The ledger does not count what is not a file.
+            // The ledger does not count an item that is not a file.
             Ok(_) if folder::clear(path).is_ok_and(|stays| !stays) => count(&self.0.counters.damaged),
             _ => {}
         }

@@ -4,9 +4,9 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-const SHORTEST_NAP: Duration = Duration::from_micros(200);
+const MIN_NAP: Duration = Duration::from_micros(200);
 /// The longest nap, which is how late a waiter may notice that another process is done.
-const LONGEST_NAP: Duration = Duration::from_millis(10);
+const MAX_NAP: Duration = Duration::from_millis(10);
 
 /// Where threads of this process nap; the thread that releases a lock wakes them.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Pause {
 
 impl Pause {
     pub(super) fn naps(&self) -> Naps<'_> {
-        Naps { pause: self, next: SHORTEST_NAP }
+        Naps { pause: self, next: MIN_NAP }
     }
 
     pub(super) fn wake(&self) {
@@ -25,7 +25,7 @@ impl Pause {
     }
 }
 
-/// Naps that double in length up to [`LONGEST_NAP`].
+/// Naps that double in length up to [`MAX_NAP`].
 pub(super) struct Naps<'a> {
     pause: &'a Pause,
     next: Duration,
@@ -35,6 +35,6 @@ impl Naps<'_> {
     pub(super) fn nap(&mut self) {
         let guard = self.pause.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.pause.over.wait_timeout(guard, self.next);
-        self.next = (2 * self.next).min(LONGEST_NAP);
+        self.next = (2 * self.next).min(MAX_NAP);
     }
 }

@@ -45,7 +45,7 @@ pub(super) enum Declined {
     Full,
     /// The entry is larger than the limit.
     TooLarge,
-    /// Another thread or process is writing the entry, or holds the ledger.
+    /// Another thread or process is writing the entry, or holds the lock of the ledger.
     Busy,
     /// A column has a type that cannot be written.
     Unwritable,

@@ -77,7 +77,7 @@ impl Writer {
         points::pass(Point::Written);
         seal::seal(&self.file)?;
         if let Some(path) = &self.path {
-            // Under the lock of the ledger, so that no count misses the entry or sees it twice.
+            // This happens under the lock of the ledger, so that no count misses the entry or sees it twice.
             let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
             let entry = self.space.folder.entry(self.name);
             match fs::rename(path, &entry) {
@@ -134,7 +134,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        // A file that cannot be read does not belong to the cache.
+        // A file that cannot be read counts as foreign to the cache.
         Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
             return fs::remove_file(path).map(|()| true);
         }

@@ -1,4 +1,4 @@
-//! Columns that are delivered as they are stored, where a schema beside the files says how their cells are
+//! Columns that are delivered as they are stored, although a schema beside the files says how their cells are
 //! decoded.
 
 use serde::de::Error;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ColumnOption;
 
-/// Delivers a column as it is stored. A spec has it as `true`.
+/// Delivers a column as it is stored. In a serialized spec the value is `true`.
 ///
 /// ```
 /// use forebay::LoaderSpec;
@@ -20,7 +20,7 @@ use super::ColumnOption;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsStored;
 
-/// The option does not deliver the column: it keeps a schema from decoding it.
+/// The option does not deliver the column: it only keeps a schema from decoding it.
 impl ColumnOption for AsStored {
     fn keyword(_: &'static str) -> &'static str {
         "decode"

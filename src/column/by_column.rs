@@ -1,4 +1,4 @@
-//! Writes and reads the options of all columns: each option once, with its value for each column.
+//! Serializes the options of all columns: each option once, with its value for each column.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Options {
     }
 }
 
-/// Reads the option of a field, once that option is found.
+/// Reads the values of an option, after the name of its field was read.
 struct Read<'a, 'de, A> {
     field: &'a str,
     from: &'a mut A,

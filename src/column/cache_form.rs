@@ -13,8 +13,8 @@ use super::cell::Cells;
 use super::{Codec, Cost, KeptForm};
 use crate::cache::Tier;
 
-/// A tier of the row cache for one selection of columns: columns with a form of this tier are kept in it, and
-/// the others as they are stored.
+/// One way to keep a selection of columns in the row cache: columns that have a form of this tier are kept in
+/// it, and the others as they are stored.
 #[derive(Debug)]
 pub(crate) struct CacheForm {
     tier: Tier,
@@ -23,7 +23,7 @@ pub(crate) struct CacheForm {
 }
 
 impl CacheForm {
-    /// The tiers for which columns have forms, best first. `stored` is the schema of row groups.
+    /// The forms that the columns allow, best first. `stored` is the schema of row groups.
     pub(crate) fn all(codecs: &[Codec], stored: &Schema) -> Vec<Arc<CacheForm>> {
         let mut tiers: Vec<CacheForm> = Vec::new();
         for (column, (codec, field)) in codecs.iter().zip(stored.fields()).enumerate() {
@@ -57,12 +57,12 @@ impl CacheForm {
     }
 
     /// The average cost of a row over all columns in this form, measured on the cells of about `samples`
-    /// rows. `None` if all cells of a column are null or bad.
+    /// rows; `None` if all cells of a column are null or bad.
     pub(crate) fn cost(&self, rows: &RecordBatch, samples: usize) -> Option<Cost> {
         let mut all = Cost::default();
         let step = (rows.num_rows() / samples).max(1);
         for (column, form) in &self.columns {
-            let cells = Cells::of(rows.column(*column).as_ref()).ok()?;
+            let cells = Cells::new(rows.column(*column).as_ref()).ok()?;
             let sampled = (0..rows.num_rows()).step_by(step);
             let costs: Vec<Cost> = sampled.filter_map(|row| form.cost(cells.get(row).ok()??).ok()).collect();
             let count = (!costs.is_empty()).then_some(costs.len() as f64)?;
@@ -73,10 +73,10 @@ impl CacheForm {
         Some(all)
     }
 
-    /// `rows` with their cells in this form. A cell that cannot be decoded stays as it is, and is refused
-    /// when it is used.
+    /// Converts the cells of `rows` to this form. A cell that cannot be decoded stays as it is, and is
+    /// refused when it is used.
     ///
-    /// `None` if the cells would take more than `most` bytes, as the first cell suggests or the sum of them
+    /// Returns `None` if the cells would take more than `most` bytes, as the first cell suggests or their sum
     /// shows.
     pub(crate) fn make(
         &self,
@@ -88,7 +88,7 @@ impl CacheForm {
         let mut columns = rows.columns().to_vec();
         for (column, form) in &self.columns {
             let stored = rows.column(*column);
-            let cells = Cells::of(stored.as_ref())?;
+            let cells = Cells::new(stored.as_ref())?;
             let each = || (0..rows.num_rows()).map(|row| cells.get(row));
             let bytes =
                 each().flatten().flatten().find_map(|cell| form.cost(cell).ok()).unwrap_or_default().bytes;
@@ -115,7 +115,7 @@ impl CacheForm {
     }
 }
 
-/// Replaces the bytes of a column; in a `struct<bytes, path>` this is the field `bytes`.
+/// Replaces the bytes of a column, which are the field `bytes` in a `struct<bytes, path>`.
 fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
     let Some(fields) = stored.as_struct_opt() else { return Ok(bytes) };
     let (types, mut children, nulls) = fields.clone().into_parts();
@@ -152,7 +152,7 @@ mod tests {
         ])
     }
 
-    /// The caches of other processes are found by these keys, so that they must not change.
+    /// Other processes find their cache entries by these keys, so the keys must not change.
     #[test]
     fn keys_stay_as_they_were() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));

@@ -1,4 +1,4 @@
-//! The cells that codecs decode: the bytes of each row in a row group.
+//! The cells that codecs decode: the bytes of each row.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) enum Cells<'a> {
     Lists { nulls: Option<&'a NullBuffer>, ends: Ends<'a>, bytes: &'a UInt8Array },
 }
 
-/// Where the lists of a column begin and end in its values.
+/// The ends of the lists of a column among its values.
 pub(crate) enum Ends<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
@@ -29,7 +29,7 @@ pub(crate) enum Ends<'a> {
 }
 
 impl Ends<'_> {
-    fn of(&self, row: usize) -> Range<usize> {
+    fn range(&self, row: usize) -> Range<usize> {
         match self {
             Ends::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
             Ends::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
@@ -40,7 +40,7 @@ impl Ends<'_> {
 
 impl<'a> Cells<'a> {
     /// Reads an array as cells.
-    pub(crate) fn of(array: &'a dyn Array) -> Result<Self> {
+    pub(crate) fn new(array: &'a dyn Array) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} holds no cells to decode", array.data_type()));
         match array.data_type() {
@@ -92,7 +92,7 @@ impl<'a> Cells<'a> {
             Cells::Fixed(array) => Ok(Some(array.value(row))),
             Cells::Struct { bytes, .. } => Ok(Some(view_bytes(bytes, row))),
             Cells::Lists { ends, bytes, .. } => {
-                let range = ends.of(row);
+                let range = ends.range(row);
                 let are_there = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() == 0;
                 if !bytes.nulls().is_none_or(are_there) {
                     return Err(Error::new(ErrorKind::BadRow, "null in a list of bytes"));
@@ -137,21 +137,21 @@ impl<'a> RowCells<'a> {
     /// The errors of [`Cells::get`].
     pub(crate) fn get(self, column: usize, copy: &'a mut Vec<u8>) -> Result<Option<Cell<'a>>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
-        let bytes = Cells::of(stored.as_ref())?.get(self.row)?;
+        let bytes = Cells::new(stored.as_ref())?.get(self.row)?;
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// The bytes of a cell without a copy, although other processes may change them: they must not be
+    /// The bytes of a cell without a copy, although other processes may change them. They must not be
     /// decoded. `None` for a null.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
-        Cells::of(stored.as_ref())?.get(self.row)
+        Cells::new(stored.as_ref())?.get(self.row)
     }
 
     /// Whether the cell of a stored column is null.
     pub(crate) fn is_null(self, column: usize) -> Result<bool> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(false) };
-        Ok(Cells::of(stored.as_ref())?.is_null(self.row))
+        Ok(Cells::new(stored.as_ref())?.is_null(self.row))
     }
 
     /// The path of a cell whose bytes are null: writers of `struct<bytes, path>` may leave the bytes in a
@@ -168,7 +168,7 @@ impl<'a> RowCells<'a> {
         match self.path(column) {
             Some(path) => Error::new(
                 ErrorKind::BadRow,
-                format!("null where {} is needed: only its path is stored, {path:?}", noun.one),
+                format!("only the path of {} is stored, {path:?}, and not its bytes", noun.one),
             )
             .hint(
                 "store the bytes of the files: with `datasets`, map `datasets.table.embed_table_storage` over the data \
@@ -251,7 +251,7 @@ mod tests {
         for (lists, length) in [(short, None), (long, None), (fixed, Some(2))] {
             assert_eq!(lists_of_bytes(lists.data_type()), Some(length));
             for (lists, first) in [(lists.clone(), 0), (lists.slice(1, 3), 1)] {
-                let cells = Cells::of(lists.as_ref()).unwrap();
+                let cells = Cells::new(lists.as_ref()).unwrap();
                 let found: Vec<_> = (0..lists.len()).map(|row| cells.get(row)).collect();
                 let wanted: [Option<Option<&[u8]>>; 4] =
                     [Some(Some(&[1, 2])), Some(None), None, Some(Some(&[4, 5]))];
@@ -268,7 +268,7 @@ mod tests {
         }
         let wide =
             ListArray::from_iter_primitive::<forebay_arrow::datatypes::Int32Type, _, _>([Some([Some(1)])]);
-        assert!(Cells::of(&wide).is_err() && lists_of_bytes(wide.data_type()).is_none());
+        assert!(Cells::new(&wide).is_err() && lists_of_bytes(wide.data_type()).is_none());
     }
 
     #[test]

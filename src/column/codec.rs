@@ -31,25 +31,25 @@ pub(super) fn copied_per_task(slot: usize) -> usize {
     (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
 }
 
-/// The way in which a column is delivered. The name is Petastorm's: a codec turns a stored cell into the
-/// value that a training step gets.
+/// How a column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a
+/// training step gets.
 #[derive(Clone, Debug)]
 pub(crate) enum Codec {
     /// Delivers all rows of the column at once.
     Gather(Arc<dyn Gather>),
-    /// Delivers all rows at once, from the stored column at this place; the delivered column is not stored
+    /// Delivers all rows at once from the stored column at this place. The delivered column is not stored
     /// itself.
     GatherOf(usize, Arc<dyn Gather>),
     /// Gathers all rows at once, as they are stored, and then makes them follow an image.
     Follow(Arc<dyn FollowImage>),
     /// Decodes cell by cell, into slots of a buffer from the loader's pool.
     Cells(Arc<dyn DecodeCells>),
-    /// Writes numbers about each image of a column into slots; the delivered column is not stored itself.
+    /// Writes numbers about each image of a column into slots. The delivered column is not stored itself.
     Numbers(Arc<dyn DrawNumbers>),
-    /// Has slots of `bytes`, which are filled when the cells of the column `first` are decoded; the delivered
+    /// Has slots of `bytes`, which are filled when the cells of the column `first` are decoded. The delivered
     /// column is not stored itself.
     View { first: usize, bytes: usize },
-    /// Writes the values of several stored columns side by side; the delivered column is not stored itself.
+    /// Writes the values of several stored columns side by side. The delivered column is not stored itself.
     Stack(Arc<dyn StackColumns>),
     /// Delivers nothing: the column is in a stack.
     Stacked,
@@ -67,11 +67,11 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
     /// The field in a batch for a stored field.
     ///
     /// # Errors
-    /// The codec does not read the stored type, or its own settings can never work.
+    /// The codec cannot read the stored type, or its settings can never work.
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
     /// The selected rows of a column in `sources`, and the rows that cannot be delivered, in ascending order.
-    /// These have any value in the column.
+    /// Those rows have an arbitrary value in the column.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 
     /// The size of a row in a batch.
@@ -133,9 +133,9 @@ pub(crate) trait Held {
     /// null. A column that was read as codes is used as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
 
-    /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) made, and for stored ones if
-    /// both are [told apart](Self::is_told_apart). A source whose rows were lost has nulls of the stored
-    /// type.
+    /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) made, and also for stored
+    /// columns if the two are [told apart](Self::is_told_apart). A source whose rows were lost has nulls of
+    /// the stored type.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 }
 
@@ -146,8 +146,8 @@ pub(crate) struct RowSize {
     pub(crate) bytes: Option<u64>,
     /// The most bytes of a delivered value, as a multiple of the bytes of the stored one.
     pub(crate) growth: usize,
-    /// Whether values take bytes in a batch that are not stored, so that they are weighed whatever the size
-    /// of a row is in the end.
+    /// Whether a batch holds bytes for values that are not stored, so that rows are weighed whatever the size
+    /// of a row turns out to be.
     pub(crate) is_expanded: bool,
     /// Whether each row takes as many bytes as the longest row of its batch.
     pub(crate) is_to_longest: bool,
@@ -161,7 +161,7 @@ impl Default for RowSize {
     }
 }
 
-/// Delivers a column whose rows change as those of an image do.
+/// Delivers a column whose values change together with an image, as boxes do.
 pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     /// The field in a batch for a stored field.
     ///
@@ -169,7 +169,7 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     /// The errors of [`Gather::delivered`].
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
-    /// The place of the image's column.
+    /// The index of the image's column.
     fn image(&self) -> usize;
 
     /// Whether null rows can be delivered beside a mask that marks them.
@@ -251,14 +251,14 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     /// The row's column does not hold cells.
     fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool>;
 
-    /// Moves values that may be shorter than their slots together, to the front, and returns their sizes, for
-    /// a column of [`images`](super::images). `None` if all values fill their slots.
+    /// Moves values that may be shorter than their slots to the front of the buffer, and returns their sizes,
+    /// for a column of [`images`](super::images). Returns `None` if all values fill their slots.
     fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
         let _ = slots;
         Ok(None)
     }
 
-    /// The place of the image's column that this column follows.
+    /// The index of the image's column that this column follows.
     fn image(&self) -> Option<usize> {
         None
     }
@@ -285,7 +285,7 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
 
 /// Delivers numbers about an image in a column of their own, each row in a slot.
 pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
-    /// The place of the image's column.
+    /// The index of the image's column.
     fn image(&self) -> usize;
 
     /// The number of bytes of a slot.
@@ -303,7 +303,7 @@ pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
     /// The columns, in order.
     fn members(&self) -> &[StackedColumn];
 
-    /// The bytes of a row.
+    /// The number of bytes of a row.
     fn row_bytes(&self) -> usize;
 
     /// Writes the values of neighbouring columns, the first of which is number `first`, to the rows of the
@@ -317,9 +317,9 @@ pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
 /// A column of a stack.
 #[derive(Clone, Debug)]
 pub(crate) struct StackedColumn {
-    /// The place of the stored column.
+    /// The index of the stored column.
     pub(crate) place: usize,
-    /// Delivers its values.
+    /// Delivers the values of the column.
     pub(crate) gather: Arc<dyn Gather>,
 }
 
@@ -336,7 +336,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of a row of a column that is not stored itself, if they are known.
+    /// The number of bytes of a row of a column that is not stored itself, if it is known.
     pub(crate) fn row_bytes(&self) -> Option<usize> {
         match self {
             Codec::Stack(stack) => Some(stack.row_bytes()),
@@ -352,7 +352,7 @@ impl Codec {
         }
     }
 
-    /// The place of the column that this one follows, or is made of.
+    /// The index of the column that this one follows, or is made from.
     pub(crate) fn follows(&self) -> Option<usize> {
         match self {
             Codec::Gather(_) | Codec::Stack(_) | Codec::Stacked => None,
@@ -470,7 +470,7 @@ impl Column {
         Column::of(Codec::Follow(Arc::new(codec)), stored)
     }
 
-    /// A column with any codec; its field follows from the stored one.
+    /// A column with any codec. Its field follows from the stored field.
     ///
     /// # Errors
     /// The errors of [`Gather::delivered`].
@@ -503,7 +503,7 @@ pub(super) fn after_making(
     if bad.is_empty() {
         return Ok((rows, refused));
     }
-    // The place of a bad row has an arbitrary value, so that an error of `inner` for it means nothing.
+    // A bad row has an arbitrary value, so an error of `inner` for it means nothing.
     let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
     let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
     let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();

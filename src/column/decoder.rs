@@ -105,13 +105,13 @@ impl DecoderCodec {
             .map_err(|panic| Error::invalid(format!("the decoder panicked: {panic}")))?;
         let null = NullSlot::new(nulls, &data_type)?;
         let width = data_type.primitive_width().unwrap_or(0);
-        // An overflow saturates: the field of the column is refused later.
+        // The product saturates if it overflows; the field of the column is refused later.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
         Ok(DecoderCodec { decoder, shape, data_type, slot, null })
     }
 }
 
-/// Turns an error of the user's decoder into that of a row, whose place the caller adds.
+/// Turns an error of the user's decoder into an error of the row, to which the caller adds the place.
 fn of_this_row(error: Error) -> Error {
     if error.kind() == ErrorKind::BadRow && *error.place() == Place::default() {
         return error;

@@ -1,4 +1,4 @@
-//! Encoded images that must all have one size, number type and number of channels: nothing is stretched,
+//! Encoded images that must all have one size, number type and number of channels: they are never stretched,
 //! repeated or rounded.
 
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use forebay_image::{Image, PixelType, RowKey, Size, Workspace, decode_within, ne
 use super::tensor::tensor_field;
 use super::{Cell, Column, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
-/// The signature of a PNG, and the place in its header of the bits of a channel.
+/// The signature of a PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+/// The offset in the header of a PNG of the number of bits of a channel.
 const PNG_BITS: usize = 24;
 
 /// The number type of an image's channels, and their number: one or three.
@@ -22,7 +23,7 @@ pub(crate) struct Pixels {
 }
 
 impl Pixels {
-    /// The number of bytes of a pixel's channel.
+    /// The number of bytes of one channel of a pixel.
     pub(super) fn bytes(self) -> usize {
         self.dtype().bytes()
     }
@@ -89,7 +90,7 @@ impl ExactImage {
         ExactImage { pixels, size }
     }
 
-    /// The column of these images.
+    /// The column that delivers these images.
     ///
     /// # Errors
     /// The fill is not a number that a pixel can have, or the size can never work.

@@ -8,9 +8,9 @@ use forebay_image::Workspace;
 
 use crate::cache::Tier;
 
-/// A form in which the cells of one column can be kept.
+/// A form in which the row cache can keep the cells of one column.
 pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
-    /// The tier by which users select it.
+    /// The tier by which users select the form.
     fn tier(&self) -> Tier;
 
     /// A line that says how cells are kept, as a part of the cache's key; it is equal for codecs that can
@@ -23,7 +23,7 @@ pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
     /// The cell cannot be decoded.
     fn cost(&self, cell: &[u8]) -> Result<Cost>;
 
-    /// The cell in this form, which the codec of the column decodes as well.
+    /// Converts a cell to this form, which the codec of the column can decode as well.
     ///
     /// # Errors
     /// The cell cannot be decoded.

@@ -20,7 +20,7 @@ use super::{Cell, ColumnOption, Cost, DecodeCells, KeptForm, Noun, NullOptions, 
 use crate::batch::Fill;
 use crate::cache::Tier;
 
-/// An image may follow another one, which only the loader knows, so that the loader makes the column.
+/// An image may follow another one, which only the loader knows. So the loader makes the column.
 impl ColumnOption for Image {
     fn takes_whole() -> bool {
         true
@@ -41,7 +41,7 @@ impl ColumnOption for Image {
 pub(crate) struct ImageCodec {
     image: Image,
     slot: usize,
-    /// The image that this one is shown as, if it follows one.
+    /// The image that this image follows, if it does.
     of: Option<Box<Followed>>,
     /// Whether another column follows the crop of this image.
     is_followed: bool,
@@ -147,7 +147,7 @@ impl DecodeCells for ImageCodec {
     }
 
     /// Kept images may have any length, which the type of the column must allow. Images that are kept as they
-    /// are shown have lost the size that following columns need, and all but the part that they show
+    /// are shown have lost the size that following columns need, and every part except the one that they show
     /// themselves; coefficients keep both.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size()
@@ -159,7 +159,7 @@ impl DecodeCells for ImageCodec {
 /// The field of a column of pixels. With a `count` each row has that many images, of one size.
 ///
 /// # Errors
-/// A row is too large.
+/// Fails if a row is too large.
 pub(super) fn pixels_field(name: &str, image: &Image, count: Option<u32>) -> Result<Field> {
     let item = match image.pixel_type() {
         PixelType::U8 => DataType::UInt8,
@@ -181,7 +181,7 @@ pub(super) fn pixels_field(name: &str, image: &Image, count: Option<u32>) -> Res
     Ok(if image.is_ragged() { images_field(name, image, field) } else { field })
 }
 
-/// Refuses a column that does not hold what `image` is made of.
+/// Refuses a column that does not hold the cells from which `image` is made.
 pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
     match image.raw_pixels() {
         Some(raw) => check_raw(stored.data_type(), raw),
@@ -189,8 +189,8 @@ pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
     }
 }
 
-/// The forms in which the row cache may keep the cells of a stored type for an image, best first, if they
-/// are `allowed`.
+/// The forms in which the row cache may keep the cells of a stored type for an image, best first; none if
+/// forms are not `allowed`.
 pub(super) fn kept_forms(
     image: &Image,
     stored: &DataType,
@@ -218,7 +218,7 @@ fn check_encoded(stored: &Field) -> Result<()> {
     is_packed(stored).map(drop)
 }
 
-/// Refuses a column that does not hold raw pixels, or whose cells all have another length.
+/// Refuses a column that does not hold raw pixels, or whose cells all have a wrong length.
 fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
     let bytes = match stored {
         DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),

@@ -1,4 +1,5 @@
-//! Columns with nulls as dense arrays: nulls are filled, and a second column says which values are present.
+//! Columns with nulls as dense arrays: a value replaces each null, and a second column says which values are
+//! present.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, gather, presence};
 
-/// The value that stands under nulls: the given one, or else 0, an empty text, or no bytes.
+/// The value that replaces nulls: the given one, otherwise 0, an empty text, or no bytes.
 ///
 /// Fails with `Invalid` for a type that has no such value: its rows are not numbers of one width, text or
 /// binary.
@@ -23,14 +24,14 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
     };
     let refused = |hint: &str| {
         let cause =
-            format!("holds {stored}, whose nulls have no mask of their own", stored = TypeName(stored));
+            format!("holds {stored}, for which no mask of nulls can be delivered", stored = TypeName(stored));
         Err(Error::invalid(cause).hint(hint))
     };
     match stored {
         DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => refused(
-            "lists of numbers have a mask with `pad`; others keep their nulls in the batch as Arrow has it",
+            "pad lists of numbers with a mask by `pad`, or read the batch with its nulls through Arrow",
         ),
-        DataType::Struct(_) => refused("its fields are columns with masks of their own with `flatten`"),
+        DataType::Struct(_) => refused("deliver its fields as columns by `flatten`, and name these instead"),
         _ if zero.check(stored).is_err() => refused("read the batch with its nulls through Arrow"),
         _ => Ok(given.cloned().unwrap_or(zero)),
     }
@@ -41,7 +42,7 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
 pub(crate) struct MaskedCodec {
     /// The codec that delivers the same column with a fill.
     filled: Arc<dyn Gather>,
-    /// Whether a null among the values of a row makes it bad, since no fill of the user stands for it.
+    /// Whether a null among the values of a row makes the row bad, because the user gave no fill for it.
     may_refuse: bool,
 }
 
@@ -75,7 +76,7 @@ fn has_nulls_in_rows(source: &dyn Array) -> bool {
     source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
 }
 
-/// The lists of fixed length that are present and hold a null.
+/// The lists of fixed length that are present and contain a null.
 fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
     let Some(nulls) = lists.values().nulls() else { return Vec::new() };
@@ -83,13 +84,13 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let rows = (0..lists.len())
         .filter(|row| lists.is_valid(*row) && nulls.slice(row * length, length).null_count() > 0);
     let error = || {
-        Error::new(ErrorKind::BadRow, "null in a list, of which the mask says that it is there")
+        Error::new(ErrorKind::BadRow, "null inside a list, which the mask of whole rows cannot mark")
             .hint("give a value with `fill_null`")
     };
     rows.map(|row| (row, error())).collect()
 }
 
-/// Delivers whether each row of a column has a value, in a column that is not stored.
+/// Delivers whether each row of another column has a value.
 #[derive(Debug)]
 pub(crate) struct NullMaskCodec {
     pub(crate) name: String,
@@ -118,7 +119,7 @@ impl Gather for NullMaskCodec {
     }
 }
 
-/// An array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
+/// A boolean array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
 /// another type.
 fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
     let fields = source.as_struct_opt()?;
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
     use crate::column::PlainCodec;
 
-    /// The column, its mask and its bad rows, for the rows 2, 0 and 1 of a column with three rows.
+    /// The column, its mask and its bad rows, for rows 2, 0 and 1 of a column with three rows.
     fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
         let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
         let codec =

@@ -150,7 +150,7 @@ impl ColumnSpec {
     }
 }
 
-/// A field of [`ColumnSpec`].
+/// A field of [`ColumnSpec`]: its name, its value, and whether a spec always writes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<V> {
     pub(crate) field: &'static str,

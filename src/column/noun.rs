@@ -21,8 +21,8 @@ impl Noun {
             .hint("give a value with `fill_null`, or a mask with `null_mask`")
     }
 
-    /// The error for a fill in a column whose nulls have no value to deliver; `has_mask` says whether they
-    /// can have a mask.
+    /// The error for a fill in a column that cannot deliver a value for nulls; `has_mask` says whether such a
+    /// column can have a mask.
     pub(crate) fn no_fill(self, has_mask: bool) -> Error {
         let left_out = format!("rows without {} are left out with `on_bad_row`", self.one);
         Error::invalid(format!("fill_null gives a value for {}, which have none", self.several)).hint(

@@ -18,13 +18,13 @@ pub(crate) struct NullOptions<'a> {
 }
 
 impl NullOptions<'_> {
-    /// Whether rows with a null are delivered.
+    /// Whether rows with a null are delivered at all.
     pub(crate) fn are_delivered(self) -> bool {
         self.is_masked || self.fill.is_some()
     }
 }
 
-/// The number that fills the slot of a null, as often as it fits.
+/// The number that fills the slot of a null, repeated until the slot is full.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NullSlot {
     number: Vec<u8>,

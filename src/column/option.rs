@@ -42,7 +42,7 @@ pub(crate) trait ColumnOption {
         false
     }
 
-    /// The column as it is delivered; `None` if the loader makes it, since that takes more than the column
+    /// The column as it is delivered; `None` if the loader makes it, because that needs more than the column
     /// itself.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub(crate) trait ColumnOption {
     }
 }
 
-/// An option of a known type, which can be copied, compared, written and read.
+/// An option of a known type, which can be copied, compared and serialized.
 pub(crate) trait TypedOption:
     ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static
 {
@@ -67,7 +67,7 @@ pub(crate) trait TypedOption:
 
 impl<V> TypedOption for V where V: ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static {}
 
-/// A fill does not deliver a column: it changes the nulls of the option that does.
+/// A fill does not deliver a column: it changes how the option that does handles nulls.
 impl ColumnOption for Fill {
     fn delivers() -> bool {
         false

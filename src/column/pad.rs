@@ -68,7 +68,7 @@ impl Pad {
         Pad { length: None, value: 0.0, truncate: false, mask: false }
     }
 
-    /// The number after the end of a list, which must be a value of the column's type. Default: 0.
+    /// The number that fills a list up, which must be a value of the column's type. Default: 0.
     #[must_use]
     pub fn value(self, value: f64) -> Pad {
         Pad { value, ..self }
@@ -102,7 +102,7 @@ impl Pad {
         let item = Arc::new(Field::new("item", item.clone(), false));
         let Some(length) = self.length else {
             if self.truncate {
-                return Err(Error::invalid("lists are cut off to the longest of them")
+                return Err(Error::invalid("`truncate` is given without a length")
                     .hint("give a length, or leave out `truncate`"));
             }
             let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);
@@ -115,7 +115,7 @@ impl Pad {
         Ok(Field::new(name, DataType::FixedSizeList(item, length), false))
     }
 
-    /// The number of values in each row.
+    /// The number of values in each row of a batch with these lists.
     fn row(&self, lists: &[Option<StoredList>]) -> usize {
         let longest = || lists.iter().flatten().map(StoredList::len).max();
         self.length.or_else(longest).unwrap_or(0)
@@ -142,7 +142,7 @@ impl ColumnOption for Pad {
     }
 }
 
-/// A number as the user gave it: a whole number without rounding, unless it is too long to read.
+/// A number as the user wrote it: a whole number without rounding, unless it is too long to read.
 fn digits(number: f64) -> String {
     match number.fract() == 0.0 && number.abs() < 2f64.powi(i128::BITS as i32 - 1) {
         true => (number as i128).to_string(),
@@ -150,7 +150,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// The type of a list's numbers; `None` for any other type, and for lists of anything but numbers.
+/// The type of a list's numbers; `None` for other types, and for lists of anything but numbers.
 fn item_of(stored: &DataType) -> Option<&DataType> {
     let (DataType::List(item) | DataType::LargeList(item)) = stored else { return None };
     Some(item.data_type()).filter(|item| item.primitive_width().is_some())
@@ -187,7 +187,7 @@ impl PadCodec {
         Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
     }
 
-    /// The reason why a list cannot be delivered in rows of this length.
+    /// The reason why a list cannot be delivered in rows of this length; `None` if it can.
     fn refusal(&self, list: Option<&StoredList>, nulls: &[Option<&NullBuffer>], row: usize) -> Option<Error> {
         let bad = |cause: String, hint: &str| Some(Error::new(ErrorKind::BadRow, cause).hint(hint));
         let Some(list) = list else {
@@ -207,7 +207,7 @@ impl PadCodec {
         }
     }
 
-    /// The values of all lists in rows of this length.
+    /// The values of all lists, padded to rows of this length.
     fn padded(
         &self,
         values: &[&ArrayRef],
@@ -270,7 +270,7 @@ impl Gather for PadCodec {
     }
 }
 
-/// Delivers a mask of padded lists, which says which values are their own, in a column that is not stored.
+/// Delivers the mask of padded lists, which says which values belong to the lists.
 #[derive(Debug)]
 pub(crate) struct PadMaskCodec {
     pub(crate) pad: Pad,
@@ -282,7 +282,7 @@ impl Gather for PadMaskCodec {
         Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)?))
     }
 
-    /// The codec of the lists refuses bad rows, so that the mask does not.
+    /// The codec of the lists reports bad rows, so the mask does not.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (_, lists) = stored_lists(sources, selection)?;
         let row = self.pad.row(&lists);

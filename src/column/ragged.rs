@@ -1,7 +1,7 @@
-//! Columns of images that keep their own sizes: a list of rows for each image, and in each row its pixels.
+//! Columns of images that keep their own sizes: each image is a list of rows, and each row a list of pixels.
 //!
-//! While a batch is made, each image has a slot with room for the largest one, with its size at the end.
-//! Finally the images move together in the same memory, so that the values of the column are all pixels, one
+//! While a batch is made, each image has a slot with room for the largest one, with its size at the end. Then
+//! the images are moved together in the same memory, so that the values of the column are all pixels, one
 //! image after the other.
 
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Image, Size};
 
-/// The key and value in the metadata of such a column's field that mark it.
+/// The key and value in a field's metadata that mark a column of such images.
 pub(super) const KIND: &str = "forebay:kind";
 pub(super) const IMAGES: &str = "images";
 
-/// The number of bytes at the end of a slot, for height and width.
+/// The number of bytes at the end of a slot that hold height and width.
 pub(super) const SIZE_BYTES: usize = 2 * size_of::<u32>();
 
-/// The field of a column of images, whose channels are `item`.
+/// The field of a column of images whose channels have the type `item`.
 pub(super) fn images_field(name: &str, image: &Image, item: Field) -> Field {
     let pixel = DataType::FixedSizeList(
         Arc::new(Field::new("item", item.data_type().clone(), false)),
@@ -38,7 +38,7 @@ pub(super) fn write_size(to: &mut [u8], Size { height, width }: Size) {
     to.copy_from_slice([height, width].map(u32::to_ne_bytes).as_flattened());
 }
 
-/// Moves the images in the slots together, to the front, and returns their sizes.
+/// Moves the images in the slots to the front of the buffer, and returns their sizes.
 pub(super) fn pack(slots: &mut [u8], slot: usize, pixel: usize) -> Result<Vec<Size>> {
     let (mut sizes, mut end) = (Vec::with_capacity(slots.len() / slot), 0);
     for start in (0..slots.len()).step_by(slot) {
@@ -56,7 +56,8 @@ pub(super) fn pack(slots: &mut [u8], slot: usize, pixel: usize) -> Result<Vec<Si
     Ok(sizes)
 }
 
-/// The column of such a field, made of the pixels in `buffer`, for images of these sizes.
+/// Makes the column of a [field of images](images_field) from the pixels in `buffer`, for images of these
+/// sizes.
 pub(crate) fn images(field: &Field, buffer: Buffer, sizes: &[Size]) -> Result<ArrayRef> {
     let DataType::LargeList(row) = field.data_type() else { return Err(broken()) };
     let DataType::LargeList(pixel) = row.data_type() else { return Err(broken()) };

@@ -1,4 +1,4 @@
-//! The options that a column has, and the decision of the one that delivers it.
+//! The options that a column has, and which of them delivers it.
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
@@ -15,8 +15,8 @@ impl ColumnSpec {
         found.given
     }
 
-    /// Whether a value can stand for nulls of the column, by the option that delivers it; `None` without such
-    /// an option.
+    /// Whether a value can replace nulls of the column, according to the option that delivers it; `None` if
+    /// no option does.
     pub(crate) fn takes_fill(&self, stored: &Field, fill: &Fill) -> Option<bool> {
         let given = self.given();
         given.iter().find(|given| given.delivers).map(|given| given.option.takes_fill(stored, fill))
@@ -33,7 +33,7 @@ impl ColumnSpec {
 /// An option that a column has.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
-    /// The place of the option among all options.
+    /// The index of the option among all options.
     pub(crate) place: usize,
     /// The result of [`ColumnOption::keyword`].
     pub(crate) keyword: &'static str,

@@ -15,7 +15,8 @@ use super::{Cast, Codec, Column, StackColumns, StackedColumn, tensor_field};
 /// processor's cache with values of four bytes.
 pub(crate) const STACKED_TOGETHER: usize = 16;
 
-/// The rows of one turn, so that the values of all columns of a turn stay in the processor's first cache.
+/// The number of rows that are written in one turn, so that the values of all columns of a turn stay in the
+/// processor's first-level cache.
 const ROWS_PER_TURN: usize = 64;
 
 /// Columns of numbers or booleans that are delivered as one column: tensors of one dimension, with a value
@@ -39,8 +40,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// These columns, by stored names or patterns of them, in this order. The columns that a pattern matches
-    /// are in the order of the schema; a column that is also named comes where it is named.
+    /// A stack of these columns, given by stored names or patterns, in this order. The columns that a pattern
+    /// matches are in the order of the schema; a column that is also named comes where it is named.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Stack {
         Stack { columns: columns.into_iter().map(Into::into).collect(), dtype: None }
     }
@@ -62,7 +63,7 @@ impl Stack {
         self.dtype.as_ref()
     }
 
-    /// The same stack of columns with these names.
+    /// The same stack with columns of these names.
     pub(crate) fn of_columns(&self, columns: Vec<String>) -> Stack {
         Stack { columns, ..self.clone() }
     }
@@ -72,12 +73,12 @@ impl Stack {
 #[derive(Clone, Debug)]
 pub(crate) struct StackCodec {
     members: Vec<StackedColumn>,
-    /// The bytes of a value.
+    /// The number of bytes of a value.
     width: usize,
 }
 
 impl StackCodec {
-    /// The column `name` with the values of these columns, each with the place of its stored column.
+    /// Makes the column `name` from these columns, each given with the index of its stored column.
     ///
     /// Fails with `Invalid` if a column has no single number or boolean for each row, or if two have
     /// different types.
@@ -134,7 +135,7 @@ impl StackColumns for StackCodec {
     }
 }
 
-/// Writes columns of values of `WIDTH` bytes from byte `at` of each row of `row` bytes.
+/// Writes columns whose values have `WIDTH` bytes, from byte `at` of each row, into rows of `row` bytes.
 fn write<const WIDTH: usize>(columns: &[&[u8]], at: usize, row: usize, matrix: &mut [u8]) {
     let columns: Vec<&[[u8; WIDTH]]> = columns.iter().map(|column| column.as_chunks().0).collect();
     for (turn, rows) in matrix.chunks_mut(row * ROWS_PER_TURN).enumerate() {
@@ -146,7 +147,7 @@ fn write<const WIDTH: usize>(columns: &[&[u8]], at: usize, row: usize, matrix: &
     }
 }
 
-/// Writes the rows of a turn; `before` rows were written before.
+/// Writes the rows of one turn; `before` is the number of rows in earlier turns.
 fn write_turn<'a, const WIDTH: usize>(
     columns: &(impl AsRef<[&'a [[u8; WIDTH]]]> + ?Sized),
     at: usize,
@@ -163,7 +164,7 @@ fn write_turn<'a, const WIDTH: usize>(
     }
 }
 
-/// The bytes of a value in a slot; `None` for a type that has no single number or boolean.
+/// The number of bytes of a value in a slot; `None` for a type that is not a single number or boolean.
 fn width(data_type: &DataType) -> Option<usize> {
     use DataType::{
         Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64,
@@ -177,7 +178,7 @@ fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// The values of a column, including whatever is under nulls; a byte for each boolean.
+/// The values of a column, including arbitrary ones under nulls, with a byte for each boolean.
 fn values(column: &dyn Array) -> Result<Buffer> {
     let values: &Buffer = downcast_primitive_array!(
         column => column.values().inner(),

@@ -33,7 +33,7 @@ pub(crate) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Resul
     Ok(Field::new(name, list, false).with_metadata(metadata))
 }
 
-/// The column of such a field, made of the values of `rows` rows.
+/// Makes the column of a [field of tensors](tensor_field) from the values of `rows` rows.
 pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<ArrayRef> {
     let DataType::FixedSizeList(item, length) = field.data_type() else {
         return Err(Error::new(ErrorKind::Internal, "slots of a column that is no tensor"));

@@ -1,4 +1,4 @@
-//! Text that is checked: columns of text, or of binary values that hold it, and text that is JSON.
+//! Text that is checked: columns of text, columns of binary values that hold text, and text that is JSON.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::batch::{Fill, Selection, gather};
 
 /// The key in a field's metadata for the format of its text.
 const HOLDS: &str = "forebay.text";
-/// The text under a null of a JSON column with a mask.
+/// The text that replaces a null in a JSON column with a mask.
 const JSON_NULL: &str = "null";
-/// The deepest nesting of JSON that is accepted: Python's parser gives up at some greater depth.
-const MOST_NESTED: usize = 500;
-/// The longest integer that is accepted, as in Python.
-const MOST_DIGITS: usize = 4300;
+/// The deepest nesting of JSON that is accepted. Python's parser gives up at some greater depth.
+const MAX_NESTING: usize = 500;
+/// The most digits of an integer that are accepted, as in Python.
+const MAX_DIGITS: usize = 4300;
 
-/// The format of the text in a column, for which each cell is checked.
+/// The format of the text in a column. Each cell is checked for it.
 ///
 /// Pass it to a loader with [`LoaderBuilder::decode_text`](crate::LoaderBuilder::decode_text). The column may
 /// be stored as text or as binary, and is delivered as text (`LargeUtf8`). A cell that is not in the format
@@ -120,11 +120,11 @@ fn json_fault(text: &str) -> Option<String> {
             b']' | b'}' => depth -= 1,
             _ => {}
         }
-        if depth > MOST_NESTED {
-            return Some(format!("JSON that is nested more than {MOST_NESTED} deep"));
+        if depth > MAX_NESTING {
+            return Some(format!("JSON that is nested more than {MAX_NESTING} deep"));
         }
-        if digits > MOST_DIGITS {
-            return Some(format!("JSON with a number of more than {MOST_DIGITS} digits"));
+        if digits > MAX_DIGITS {
+            return Some(format!("JSON with a number of more than {MAX_DIGITS} digits"));
         }
     }
     None
@@ -202,7 +202,7 @@ impl Gather for TextCodec {
         }
         refused.sort_by_key(|(row, _)| *row);
         if self.format == TextFormat::Plain && texts.null_count() > 0 {
-            // The field has no nulls, and the rows are bad anyway.
+            // The field has no nulls, and the null rows are bad anyway.
             let (offsets, values, _) = texts.into_parts();
             return Ok((Arc::new(LargeStringArray::new(offsets, values, None)), refused));
         }
@@ -210,7 +210,8 @@ impl Gather for TextCodec {
     }
 }
 
-/// Binary values as text, with an empty text for each that is not UTF-8, and the errors of these rows.
+/// Binary values as text, with an empty text in place of each value that is not UTF-8, and the errors of
+/// those rows.
 fn texts_of(cells: &LargeBinaryArray) -> (LargeStringArray, Vec<(usize, Error)>) {
     let (offsets, values, nulls) = cells.clone().into_parts();
     if let Ok(texts) = LargeStringArray::try_new(offsets, values, nulls) {
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(rows, some(&["ab", "", "", "é"]));
         assert_eq!(refused.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 2]);
         assert!(refused[0].1.contains("not UTF-8: the first wrong byte is number 1"), "{}", refused[0].1);
-        // Two halves of a character are not text, although all bytes together are.
+        // The two halves of a character are not text by themselves, although all bytes together are.
         let halves = BinaryViewArray::from(vec![Some(&b"\xc3"[..]), Some(b"\xa9")]);
         assert_eq!(delivered(TextFormat::Plain, &halves, None).1.len(), 2);
     }

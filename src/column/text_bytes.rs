@@ -9,14 +9,14 @@ use forebay_base::Result;
 use super::{Column, Gather, GatheredRows, NullOptions};
 use crate::batch::{Fill, Selection, gather};
 
-/// Delivers the bytes of text. A fill of bytes stands for nulls.
+/// Delivers the bytes of text. A fill of bytes replaces nulls.
 #[derive(Debug)]
 pub(crate) struct TextBytesCodec {
     fill: Option<Fill>,
 }
 
 impl TextBytesCodec {
-    /// The column of the text's bytes.
+    /// Makes the column that delivers the text's bytes.
     ///
     /// Fails with `Invalid` for a fill that is not bytes.
     pub(crate) fn column(stored: &Field, nulls: NullOptions<'_>) -> Result<Column> {

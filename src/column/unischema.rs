@@ -1,4 +1,4 @@
-//! The decoding that the schema of Petastorm gives to a column, if the user gives none.
+//! The decoding that Petastorm's schema gives to a column for which the user gives none.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
@@ -16,7 +16,7 @@ use super::{Cast, Column, ColumnOption, ColumnSpec, NullOptions, Tensor, TensorF
 /// How the cells of a column become values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decoding {
-    /// Numbers that are stored as those of another type.
+    /// Numbers that are stored as a wider type.
     Cast(Cast),
     /// Bytes that are stored as text.
     Bytes,
@@ -24,7 +24,7 @@ pub(crate) enum Decoding {
     Tensor(Tensor),
     /// Images that all have one size.
     Image(ExactImage),
-    /// Other arrays, and arrays of one shape to which another option applies: they become lists first.
+    /// Other arrays, and arrays of one shape to which another option applies. They become lists first.
     Arrays(Arrays),
 }
 
@@ -34,7 +34,7 @@ impl Decoding {
     ///
     /// Fails with `Unsupported` for values that are not decoded, and for cells that the declared codec does
     /// not write.
-    pub(crate) fn of(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
+    pub(crate) fn for_field(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
             return scalar(declared, stored, given);
@@ -132,7 +132,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     };
     let is_grey = match shape[..] {
         [_, _] => true,
-        // An image of one channel has no side for the channel once it is decoded.
+        // An image with one channel has no dimension for the channel after it is decoded.
         [_, _, Some(1)] => shape.pop().is_some(),
         [_, _, Some(3) | None] => {
             shape[2] = Some(3);
@@ -150,7 +150,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     })
 }
 
-/// The sides, if each has a length of at least 1 and there are any.
+/// The sides as lengths, if there are any and each is at least 1.
 fn one_shape(shape: &[Option<usize>]) -> Option<Vec<usize>> {
     let sides = shape.iter().map(|side| side.filter(|length| *length > 0)).collect::<Option<Vec<_>>>()?;
     (!sides.is_empty()).then_some(sides)
@@ -217,13 +217,13 @@ mod tests {
         stored: DataType,
     ) -> Option<Decoding> {
         let stored = Field::new("x", stored, true);
-        Decoding::of(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap()
+        Decoding::for_field(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap()
     }
 
     fn refused(dtype: Dtype, shape: &[Option<u64>], codec: Option<Codec>, stored: DataType) -> String {
         let stored = Field::new("x", stored, true);
         let refused =
-            Decoding::of(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap_err();
+            Decoding::for_field(&declared(dtype, shape, codec), &stored, &ColumnSpec::default()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         refused.to_string()
     }
@@ -252,7 +252,10 @@ mod tests {
         assert_eq!(decoding(Dtype::Bytes, &[], None, DataType::BinaryView), None);
         let given = ColumnSpec { cast: Some(DataType::Float32.into()), ..ColumnSpec::default() };
         let stored = Field::new("x", DataType::Int16, true);
-        assert_eq!(Decoding::of(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(), None);
+        assert_eq!(
+            Decoding::for_field(&declared(Dtype::UInt8, &[], scalar()), &stored, &given).unwrap(),
+            None
+        );
     }
 
     fn item(data_type: DataType) -> std::sync::Arc<Field> {

@@ -62,7 +62,7 @@ impl Gather for VectorCodec {
     }
 }
 
-/// Gathered vectors as lists, with empty lists in the place of bad vectors, whose errors are returned in
+/// Gathered vectors as lists, with an empty list in place of each bad vector, whose errors are returned in
 /// order.
 fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     let vectors = Vectors::of(rows).ok_or_else(no_vectors)?;
@@ -80,7 +80,7 @@ fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     let stored = stored.ok_or_else(no_vectors)?;
     let DataType::LargeList(item) = stored.data_type() else { return Err(no_vectors()) };
     let values = match *offsets == **stored.offsets() {
-        // All vectors are dense, so that their values are already in order.
+        // All vectors are dense, so their values are already in order.
         true => stored.values().clone(),
         false => Arc::new(Float64Array::from(all_values(&vectors, &offsets)?)),
     };
@@ -110,7 +110,8 @@ fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// The vectors at any depth of a gathered column as lists, and the rows that hold bad vectors, in order.
+/// Converts the vectors at any depth of a gathered column to lists, and returns the rows that hold bad
+/// vectors, in order.
 fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     if !holds_vectors(array.data_type()) {
         return Ok((array.clone(), Vec::new()));
@@ -158,7 +159,7 @@ fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     }
 }
 
-/// The rows that hold bad values, each once and without null rows.
+/// The rows that hold bad values, each of them once, without null rows.
 fn in_rows(array: &dyn Array, values: Vec<BadValue>, row: impl Fn(usize) -> Option<usize>) -> Vec<BadValue> {
     let rows = values.into_iter().filter_map(|(value, error)| Some((row(value)?, error)));
     let mut rows: Vec<BadValue> =
@@ -199,7 +200,7 @@ mod tests {
         Some((SPARSE, Some(size), Some(indices.to_vec()), Some(values.to_vec())))
     }
 
-    /// A column as it is delivered, and its bad rows with the reasons.
+    /// The column as it is delivered, and its bad rows with the reasons.
     fn delivered(column: &dyn Array) -> (ArrayRef, Vec<(usize, String)>) {
         let field = Field::new("x", column.data_type().clone(), true);
         let codec = VectorCodec::new(Codec::Gather(Arc::new(PlainCodec::default()))).unwrap();

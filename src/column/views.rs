@@ -1,4 +1,5 @@
-//! Several views of each image of a column, in columns of their own: the image is decoded once for all.
+//! Several views of each image of a column, in columns of their own. The image is decoded once for all of
+//! them.
 
 use std::sync::Arc;
 
@@ -14,17 +15,17 @@ use super::{
 };
 use crate::batch::Fill;
 
-/// Several views of each image of a column, each with a name, draws of its own, and in batches a column
-/// `<column>.<name>`. An image is read and decoded once for all its views.
+/// Several views of each image of a column. Each view has a name and draws of its own, and is delivered in
+/// the column `<column>.<name>`. An image is read and decoded once for all its views.
 ///
 /// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The draws of a view depend
 /// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if there are
 /// several of it, on their number: not on the other views. They differ from those of a column with
 /// [`decode`](crate::LoaderBuilder::decode).
 ///
-/// The part that is decoded covers all views of an image, at the scale of the one that needs the largest.
-/// All views are made of the same pixels, so they agree about grey, 16 bits, EXIF's orientation, raw pixels
-/// and the size limit.
+/// The part that is decoded covers all views of an image, at the scale of the view that needs the largest.
+/// All views are made from the same pixels, so they must agree about grey, 16 bits, EXIF's orientation, raw
+/// pixels and the size limit.
 ///
 /// ```
 /// use forebay::Image;
@@ -51,7 +52,7 @@ pub struct Views {
 pub(crate) struct NamedView {
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The number of images for each row, which are one more dimension; `None` for one without it.
+    /// The number of images for each row, which is one more dimension; `None` for a single image without it.
     #[serde(default)]
     pub(crate) count: Option<u32>,
 }
@@ -88,7 +89,7 @@ impl Views {
         self.check(|view| view.name.clone())
     }
 
-    /// Refuses views that cannot work, each by its name.
+    /// Refuses views that cannot work; an error names the view.
     fn check(&self, name: impl Fn(&NamedView) -> String) -> Result<()> {
         let Some(first) = self.each.first() else {
             return Err(Error::invalid("no views").hint("give at least one view, with a name and an image"));
@@ -118,12 +119,12 @@ impl NamedView {
         format!("{column}.{}", self.name)
     }
 
-    /// The tag by which its draws differ from those of other views.
+    /// The tag that separates the draws of the view from those of other views.
     pub(crate) fn tag(&self) -> ViewTag {
-        ViewTag::of(&self.name)
+        ViewTag::for_view(&self.name)
     }
 
-    /// The field of its column.
+    /// The field of the view's column.
     ///
     /// # Errors
     /// A row is too large.
@@ -131,7 +132,7 @@ impl NamedView {
         pixels_field(&self.column(column), &self.image, self.count).map(Arc::new)
     }
 
-    /// The bytes of a row.
+    /// The number of bytes of a row.
     fn slot(&self) -> usize {
         self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
     }
@@ -173,8 +174,8 @@ impl ColumnOption for Views {
     }
 }
 
-/// Decodes images once for all their views: the column of the first view has this codec, and those of the
-/// others a [`Codec::View`].
+/// Decodes images once for all their views. The column of the first view has this codec, and those of the
+/// other views a [`Codec::View`].
 #[derive(Debug)]
 pub(crate) struct ViewsCodec {
     views: Vec<NamedView>,
@@ -250,7 +251,7 @@ impl DecodeCells for ViewsCodec {
         Ok(!self.nulls.is_empty())
     }
 
-    /// A cell takes as much work as several.
+    /// Decoding one cell takes as much work as decoding several images.
     fn cells_per_task(&self) -> usize {
         let images: u64 = self.views.iter().map(|view| u64::from(view.count.unwrap_or(1))).sum();
         (CELLS_PER_TASK / images as usize).max(1)
@@ -264,7 +265,7 @@ impl DecodeCells for ViewsCodec {
         true
     }
 
-    /// The forms in which all views are kept alike.
+    /// The forms in which all views can be kept in the same way.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let first = &self.views[0].image;
         let is_lost = self.is_followed && !first.kept_with_size();
@@ -275,8 +276,8 @@ impl DecodeCells for ViewsCodec {
     }
 }
 
-/// The column of a view other than the first, whose slots are filled together with those of the first one, in
-/// the place `first`.
+/// The column of a view other than the first. Its slots are filled together with those of the first view,
+/// whose column has the index `first`.
 pub(crate) fn other_view(view: &NamedView, column: &str, first: usize) -> Result<Column> {
     Ok(Column { codec: Codec::View { first, bytes: view.slot() }, field: view.field(column)? })
 }

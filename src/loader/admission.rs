@@ -1,9 +1,9 @@
-//! Limits how far the assembly of an epoch may go; the assembly waits here until it may continue.
+//! Limits how far the assembly of an epoch may go. The assembly waits here until it may continue.
 //!
 //! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one
 //! batch, so that its consumer need not wait for a window to fill, and then waits to be admitted: until the
-//! epoch before it has no more batches to make, or until it is begun itself. Then it makes batches as far as
-//! there are permits.
+//! epoch before it has no more batches to make, or until it is begun itself. From then on only permits limit
+//! its batches.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct Admission {
     stopped: Arc<AtomicBool>,
 }
 
-/// How much the epoch may make; the level only ever rises.
+/// How much the epoch may make. The level only ever rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// The epoch may make its first batch.

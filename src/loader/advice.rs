@@ -6,20 +6,20 @@ use serde::Serialize;
 
 use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
 
-/// Batches with less than this share of the row groups of a uniform draw are worth mixing better.
+/// Mixing is worth improving if batches have less than this share of the row groups that a uniform draw has.
 const POORLY_MIXED_SHARE: f64 = 0.7;
 
-/// The share of the row groups of a uniform draw that is good enough: more takes far smaller pieces, or a far
-/// larger window.
+/// The share of the row groups of a uniform draw that is good enough. A larger share would need far smaller
+/// pieces, or a far larger window.
 const WELL_MIXED_SHARE: f64 = 0.8;
 
-/// The smallest piece that is advised, since each piece is read by itself.
+/// The smallest piece that is advised, since each piece is read separately.
 const MIN_PIECE_ROWS: u64 = 32;
 
-/// The most parts in all windows together that are tried.
+/// The most parts that all windows together may have in a trial.
 const MAX_PARTS: u64 = 1 << 14;
 
-/// A value of a shuffle option with which batches are mixed better: see [`RankPlan`](super::RankPlan).
+/// A value of a shuffle option that mixes batches better: see [`RankPlan`](super::RankPlan).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BetterMixing {
@@ -27,7 +27,7 @@ pub struct BetterMixing {
     pub option: MixingOption,
     /// The value to set it to.
     pub rows: u64,
-    /// About how many row groups a batch would have rows of.
+    /// The approximate number of row groups from which a batch would have rows.
     pub row_groups_of_a_batch: f64,
 }
 
@@ -52,8 +52,8 @@ impl fmt::Display for MixingOption {
 }
 
 /// Options that mix better than `order`, in which a batch has rows of `now` row groups, and would have rows
-/// of `uniform` if it were drawn uniformly. `counts` are the rows of each row group; `may_cut` says whether
-/// they can be shuffled in pieces.
+/// of `uniform` row groups if it were drawn uniformly. `counts` are the rows of each row group; `may_cut`
+/// says whether they can be shuffled in pieces.
 pub(super) fn better_mixing(
     order: &OrderSpec,
     counts: &[u32],
@@ -85,10 +85,11 @@ pub(super) fn better_mixing(
 struct Tried<'a> {
     counts: &'a [u32],
     rows: u64,
-    /// The average rows of a part, and the rows of a lane's window.
+    /// The average number of rows in a part.
     part: u64,
+    /// The number of rows in a lane's window.
     window: u64,
-    /// The number of lanes that the rank reads, and the rows in them.
+    /// The number of lanes that the rank reads, and the number of rows in them.
     lanes: u64,
     rank_rows: u64,
     batch: u64,

@@ -1,4 +1,4 @@
-//! The arrival of row groups for assembly, and whether a wait for the next one can end.
+//! Waits for row groups that assembly needs, and finds out whether a wait for the next one can end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::reader::budget::{Budget, words};
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
-/// The time between two checks whether waiting can end at all.
+/// The time between two checks whether a wait can end at all.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long fetching may wait for memory that is held and not released before that is an error: a disk that
+/// How long fetching may wait for memory that is held and not released before that is an error. A disk that
 /// is written to may be slow, but not for that long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -76,8 +76,8 @@ impl Arrivals {
         self.longest
     }
 
-    /// Whether fetching waits for memory after all arrivals were taken in. Before the epoch begins this means
-    /// nothing: the epoch under way has the memory.
+    /// Whether fetching waits for memory although all arrivals were taken in. Before the epoch begins this
+    /// means nothing, because the epoch under way has the memory.
     pub(super) fn is_stuck(&self) -> bool {
         self.admission.is_open() && self.gauge.is_stuck(self.count, &self.budget)
     }
@@ -115,7 +115,7 @@ impl Arrivals {
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // The place among waiting parts is returned with the last of these parts.
+            // The place among waiting parts is returned together with the last of these parts.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;

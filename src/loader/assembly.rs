@@ -36,7 +36,7 @@ pub(super) struct BatchMaker {
     epoch: u64,
     withheld: OfPass,
     admission: Arc<Admission>,
-    /// Every unfinished job holds a clone; such jobs release memory by themselves.
+    /// A value of which every unfinished job holds a clone; such jobs release memory by themselves.
     running: Arc<()>,
 }
 
@@ -91,8 +91,8 @@ pub(super) struct Assembly {
     /// The step at which preparation of the following epoch begins.
     next_at: u64,
     window: Window<Resident>,
-    /// The number of steps that are made together at present: one at first, so that the first batch is not
-    /// held up.
+    /// The number of steps that are made together at present. It is one at first, so that the first batch is
+    /// not held up.
     group: usize,
 }
 
@@ -119,7 +119,7 @@ impl Assembly {
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // The epoch has few steps, or all were made before it began.
+        // The epoch has few steps, or all of them were made before it began.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }
@@ -135,8 +135,8 @@ impl Assembly {
             }
             let full = group.batches.len() >= self.group;
             if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
-                // Rows that are here become batches, so that no batch waits for a row group that it does not
-                // need.
+                // Rows that have arrived become batches, so that no batch waits for a row group that it does
+                // not need.
                 self.launch(std::mem::take(&mut group))?;
                 self.group = if full { (self.group * 2).min(self.maker.collator.group) } else { self.group };
             }
@@ -157,10 +157,10 @@ impl Assembly {
         self.launch(group)
     }
 
-    /// Starts the making of a group's batches and queues them for the consumer.
+    /// Starts to make a group's batches, and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, withheld, bytes, batches } = group;
-        // Only the last step of an epoch repeats rows, and samples of other kinds are made one batch at a
+        // Only the last step of an epoch repeats rows, and samples that are not rows are made one batch at a
         // time.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
@@ -232,7 +232,7 @@ impl Assembly {
         picks.map(|(at, _)| at).collect()
     }
 
-    /// The rows of samples, one sample after the other; the last samples are repeats. Heads that hold some of
+    /// The rows of samples, one sample after the other. The last samples are repeats. Heads that hold some of
     /// the rows become sources.
     fn rows_of_samples(
         &self,
@@ -283,7 +283,7 @@ impl Assembly {
 
     /// Copies the few rows that this step takes from parts that leave after it, and releases the parts early.
     /// This is needed only for a batch that straddles many parts, and for row groups as large as the budget:
-    /// they pass one at a time, and a batch may straddle two of them.
+    /// they are granted memory one at a time, and a batch may straddle two of them.
     fn detach_leaving(
         &mut self,
         leaving: &mut Vec<Part>,
@@ -291,8 +291,8 @@ impl Assembly {
         sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        // Parts whose turn in this step has not come are copied too: the part that fetching waits with may be
-        // needed before them.
+        // Parts whose turn in this step has not come are copied too, because the part for which fetching
+        // waits may be needed before them.
         let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
         for gone in here {
             let Some(resident) = self.window.get(&gone).cloned() else { continue };

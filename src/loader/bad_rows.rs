@@ -4,7 +4,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::RowId;
 use serde::{Deserialize, Serialize};
 
-/// The alternative to an error about a bad row.
+/// The hint in an error about a bad row.
 pub(crate) const SKIP_HINT: &str = "set `on_bad_row` to skip and count such rows";
 
 /// The policy for rows that cannot be delivered. The default is `Raise`.
@@ -22,9 +22,9 @@ pub enum OnBadRow {
     /// Ends the epoch with an error that says where the row is.
     #[default]
     Raise,
-    /// Leaves the row out and counts it. A batch is shorter by the rows that were left out of it, so that all
-    /// ranks still have the same number of steps. A batch of bad rows alone gets the next good row of its
-    /// rank, so that no batch is empty; that row counts as repeated.
+    /// Leaves the row out and counts it. A batch is then shorter, so that all ranks still have the same
+    /// number of steps. A batch in which all rows are bad gets the next good row of its rank, so that no
+    /// batch is empty; that row counts as repeated.
     ///
     /// A row is also bad if it holds a null and its column becomes an array of values: numbers, booleans,
     /// times, fixed-length binary, lists, and structures of these, unless `fill_null` gives a value. With
@@ -37,8 +37,8 @@ pub enum OnBadRow {
         /// The most rows that one rank may leave out in one epoch; one more ends the epoch with an error. A
         /// [`Position`](crate::Position) has the count.
         at_most: u64,
-        /// Whether other rows of the same batch take the place of rows that are left out, so that batches
-        /// keep their shape. They count as repeated.
+        /// Whether other rows of the same batch replace rows that are left out, so that batches keep their
+        /// shape. They count as repeated.
         #[serde(default, skip_serializing_if = "is_false")]
         refill: bool,
     },
@@ -61,7 +61,7 @@ impl OnBadRow {
         matches!(self, OnBadRow::Skip { refill: true, .. })
     }
 
-    /// Fails if more bad rows were left out than may be: `all` has the bad rows of an epoch that left out
+    /// Fails if more bad rows were left out than allowed: `all` has the bad rows of an epoch that left out
     /// `before` others earlier.
     pub(crate) fn check(self, before: u64, all: &[BadRow]) -> Result<()> {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
@@ -97,14 +97,14 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// The reason. All rows of a row group that cannot be read share one, which does not name a row: there
-    /// may be millions.
+    /// The reason. All rows of a row group that cannot be read share one reason, which does not name a row:
+    /// there may be millions.
     reason: Error,
     /// The ordinal of the row in its row group.
     row: u64,
     /// The number of the row in the data set. [`Deny`](crate::Deny) leaves the row out of later runs by it.
     pub id: RowId,
-    /// The global row of the epoch's order after the step that left it out.
+    /// The global row at which the step that left the row out ends.
     pub end: u64,
 }
 
@@ -113,7 +113,7 @@ impl BadRow {
         BadRow { reason, row, id, end: 0 }
     }
 
-    /// The same row, left out of a step after which the epoch is at row `end`.
+    /// The same row, left out of a step that ends at row `end`.
     pub(crate) fn until(self, end: u64) -> Self {
         BadRow { end, ..self }
     }

@@ -11,14 +11,14 @@ const SOURCES_REMEMBERED: usize = 8;
 /// The rows of a step.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source, and place in its deal; for samples of several rows, source and row.
+    /// The source of each row and the place in its deal; for samples of several rows, the source and the row.
     pub(super) picks: Vec<(u32, u32)>,
     /// The picks that are not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
-    /// The bytes that the batch will take; 0 if all rows take the same.
+    /// The number of bytes that the batch will take; 0 if all rows take the same.
     pub(super) bytes: u64,
-    /// The global row after the step.
+    /// The global row at which the step ends.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
@@ -28,10 +28,10 @@ pub(super) struct StepRows {
 pub(super) struct Made {
     /// The number of samples: rows, windows or packs, each of which is delivered or left out as a whole.
     pub(super) samples: usize,
-    /// How many of the last samples are repeats that another rank also has.
+    /// How many of the last samples are repeats of samples that another rank has.
     pub(super) repeated: usize,
     pub(super) packs: Option<Arc<PackRows>>,
-    /// How often each row came before in its epoch, if a row may come several times.
+    /// How many times each row came earlier in its epoch, if a row may come several times.
     pub(super) repeats: Option<Arc<[u32]>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Made {
 pub(crate) struct PackRows {
     /// For each pack, the end of its rows among those of the batch.
     pub(crate) ends: Vec<u32>,
-    /// For each pack, how much of its first list belongs to earlier packs.
+    /// For each pack, how much of its first list is in earlier packs.
     pub(crate) skipped: Vec<u32>,
     /// The length of each row's list.
     pub(crate) lengths: Vec<u32>,
@@ -50,7 +50,7 @@ pub(crate) struct PackRows {
 #[derive(Default)]
 pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source, and place in its deal, step by step.
+    /// The source of each row and the place in its deal, step by step.
     pub(super) picks: Vec<(u32, u32)>,
     /// The picks that are not delivered.
     pub(super) withheld: Vec<u32>,
@@ -61,7 +61,7 @@ pub(super) struct BatchGroup {
 /// One batch of a group.
 pub(super) struct GroupedBatch {
     pub(super) made_of: Made,
-    /// The global row after the batch.
+    /// The global row at which the batch ends.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
@@ -83,7 +83,8 @@ impl BatchGroup {
         self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }
 
-    /// The index of a source among those of the group. Consecutive steps mostly draw from the same few parts.
+    /// The index of a source among those of the group. Consecutive steps usually draw from the same few
+    /// parts.
     fn index(&mut self, source: Arc<Resident>) -> u32 {
         let mut last = self.sources.iter().rev().take(SOURCES_REMEMBERED);
         let index = match last.position(|known| Arc::ptr_eq(known, &source)) {

@@ -1,7 +1,7 @@
 //! Reused buffers for decoded columns.
 //!
-//! A batch of images is tens of megabytes. A new allocation for each batch has its pages mapped, faulted in,
-//! zeroed and unmapped each time; pages that are kept are only written.
+//! A batch of images is tens of megabytes. If each batch allocated new memory, its pages would be mapped,
+//! faulted in, zeroed and unmapped each time; pages that are kept are only written.
 //!
 //! While a batch is made, its buffer is [split](PooledBuffer::split) among tasks, each of which owns the
 //! slots of its rows, and the last task [joins](PooledBuffer::join) it again: without a copy and without a
@@ -38,8 +38,8 @@ impl BufferPool {
         PooledBuffer { slot: kept.unwrap_or_else(|| self.allocate(bytes)), used: bytes, pool: self.clone() }
     }
 
-    /// The pages of the slot that contains this address, if that slot can be registered. The caller keeps the
-    /// slot in use.
+    /// The pages of the slot that contains this address, if that slot can be registered. The caller must hold
+    /// a batch that uses the slot.
     pub(crate) fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.iter().filter_map(Weak::upgrade).find(|pages| pages.hold(address))
@@ -56,7 +56,7 @@ impl BufferPool {
     }
 }
 
-/// A buffer that goes back to its [`BufferPool`] when the last user drops it.
+/// A buffer that returns to its [`BufferPool`] when its last user drops it.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
     slot: Slot,
@@ -82,8 +82,8 @@ impl PooledBuffer {
         self.slot.bytes = whole;
     }
 
-    /// Keeps only these rows of `bytes` each, in ascending order. A row may be kept several times, if it
-    /// stands for itself and for rows beside it.
+    /// Keeps only these rows of `bytes` each, in ascending order. A row may be kept several times, if it also
+    /// replaces rows beside it.
     pub(crate) fn retain(&mut self, bytes: usize, kept: &[usize]) {
         for (at, row) in kept.iter().enumerate().filter(|(at, row)| at != *row) {
             self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, at * bytes);
@@ -110,7 +110,7 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        // The pieces of an abandoned batch are elsewhere. (A forked child may find the lock taken at worst.)
+        // The pieces of an abandoned batch are elsewhere. (At worst a forked child finds the lock taken.)
         if self.slot.bytes.is_empty() {
             return;
         }

@@ -67,8 +67,8 @@ pub struct LoaderBuilder {
     spec: LoaderSpec,
     /// The user's decoders by column, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    /// The decodings that the schema beside the files gives for columns that the user says nothing about, by
-    /// their delivered names: known once the options are settled.
+    /// The decodings that the schema beside the files gives for columns about which the user says nothing, by
+    /// their delivered names. They are known after the options are settled.
     decodings: BTreeMap<String, Decoding>,
     /// The cache that the spec describes, if it is open already.
     cache: Option<DiskCache>,
@@ -76,14 +76,14 @@ pub struct LoaderBuilder {
     tier: Tier,
     /// Whether receipts say which rows of the data set a batch holds.
     numbered: bool,
-    /// The only rows to read, if they are listed.
+    /// The only rows to read, if the user listed them.
     only: Option<Vec<RowId>>,
-    /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
+    /// Whether only the plan is wanted. Nothing will be read then, so it does not matter which columns are
     /// delivered.
     plan_only: bool,
     /// The number of this source in a mix.
     source: u64,
-    /// The number of sources of a mix that share the memory of the default window.
+    /// The number of sources in the mix among which the memory of the default window is shared.
     among: u64,
 }
 
@@ -112,14 +112,14 @@ impl LoaderBuilder {
         }
     }
 
-    /// Has each receipt say which rows of the data set its batch holds, for functions of single rows in
+    /// Makes each receipt say which rows of the data set its batch holds, for functions of single rows in
     /// another language.
     pub fn numbered(mut self, numbered: bool) -> Self {
         self.numbered = numbered;
         self
     }
 
-    /// Says that only the plan is wanted: nothing will be read, so it does not matter which columns are
+    /// Says that only the plan is wanted. Nothing will be read then, so it does not matter which columns are
     /// delivered.
     pub(crate) fn plan_only(mut self) -> Self {
         self.plan_only = true;

@@ -55,7 +55,7 @@ pub(crate) struct Collator {
     /// processor's cache, instead of once for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    /// Whether the rows at places of a deal must be known: for columns that are not in its order, and for bad
+    /// Whether the rows at places of a deal must be known, for columns that are not in its order, and for bad
     /// rows.
     pub(crate) needs_deals: bool,
     /// Whether batches say which rows of the data set they hold.
@@ -66,8 +66,8 @@ pub(crate) struct Collator {
     pub(crate) row_mask: bool,
     /// Whether each column that is read has a single value in each part.
     pub(crate) keys: Vec<bool>,
-    /// The columns as row groups are held, if a codec changes their values; `None` if rows are held as they
-    /// are stored.
+    /// The columns in the form in which row groups are held, if a codec changes their values; `None` if rows
+    /// are held as they are stored.
     pub(crate) held: Option<SchemaRef>,
     /// Whether rows may come from a cache, which keeps them as they are stored.
     pub(crate) is_cached: bool,
@@ -77,12 +77,12 @@ pub(crate) struct Collator {
     pub(crate) monitor: Arc<Monitor>,
     /// The seed of the augmentation.
     pub(crate) seed: u64,
-    /// The tag of each column, which separates its draws from those of others.
+    /// The tag of each column, which separates its random draws from those of others.
     pub(crate) tags: Vec<u64>,
     pub(crate) lengths: Lengths,
 }
 
-/// The samples that the rows of a batch make.
+/// The form of the samples that the rows of a batch make.
 #[derive(Debug)]
 pub(crate) enum SampleForm {
     /// Each row is a sample.
@@ -99,8 +99,8 @@ impl SampleForm {
     }
 }
 
-/// The columns as row groups are held after [`Collator::prepared`], or after [`Collator::coded`] if they come
-/// from a cache; `None` if that is as they are stored.
+/// The columns in the form in which row groups are held after [`Collator::prepared`], or after
+/// [`Collator::coded`] if they come from a cache; `None` for the stored form.
 pub(crate) fn held_schema(
     stored: &SchemaRef,
     codecs: &[Codec],
@@ -134,18 +134,18 @@ pub(crate) struct BatchRows {
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     pub(crate) picks: Picks,
-    /// How many of the last samples are repeats that another rank also has.
+    /// How many of the last samples are repeats of samples that another rank has.
     pub(crate) repeated: usize,
     /// How the rows make packs, if they do.
     pub(crate) packs: Option<Arc<PackRows>>,
-    /// How often each row came before in its epoch, if a row may come several times.
+    /// How many times each row came earlier in its epoch, if a row may come several times.
     pub(crate) repeats: Option<Arc<[u32]>>,
     /// The picks that are not delivered, ascending.
     pub(crate) withheld: Arc<[u32]>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
-    /// Shows, while it exists, that row groups are held.
+    /// A clone that shows, while it exists, that row groups are held.
     pub(crate) _running: Arc<()>,
 }
 
@@ -155,9 +155,9 @@ pub(crate) struct Collated {
     pub(crate) skipped: Vec<BadRow>,
     /// The number of samples that it was made of: rows, windows or packs, including those that were left out.
     pub(crate) samples: usize,
-    /// The number of samples that stand in for those that were left out.
+    /// The number of samples that replace those that were left out.
     pub(crate) refilled: u64,
-    /// The ordinals of its rows in the data set, if they are asked for.
+    /// The ordinals of the batch's rows in the data set, if they are wanted.
     pub(crate) numbers: Arc<[u64]>,
     /// The keys of these rows, if a row may come several times.
     pub(crate) keys: Option<Arc<[u64]>>,
@@ -166,7 +166,7 @@ pub(crate) struct Collated {
 /// Batches that were made together, still as one.
 struct Complete {
     batch: RecordBatch,
-    /// The bad rows, with their places among all rows.
+    /// The bad rows, with their indices among all rows.
     bad: Vec<(usize, Error)>,
     /// The samples that are not delivered, in the order of the plan: those with bad rows, and those that are
     /// withheld.
@@ -175,18 +175,18 @@ struct Complete {
     kept: Option<Vec<usize>>,
 }
 
-/// The fewest bytes that one task gathers, in columns of fixed width, so that a thousand narrow columns are
+/// The fewest bytes that one task gathers in columns of fixed width, so that a thousand narrow columns are
 /// not a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
 
 /// A batch that is being collated by equal tasks, of which the last to finish puts the batch together.
 ///
-/// Tasks never wait, so the pool works through batches in the order in which they were started. (With a join
-/// per batch, a thread that waits for a stolen half would begin the next batch meanwhile, on top of its
-/// stack, and would hand over the first one only when all are done.)
+/// Tasks never wait, so the pool works through batches in the order in which they were started. (If each
+/// batch had a join, a thread that waits for a stolen half would begin the next batch meanwhile, on top of
+/// its stack, and would hand over the first one only when both are done.)
 struct Collation {
     request: BatchRows,
-    /// The rows of the sources, as they were at the beginning.
+    /// The rows of the sources, as they were when the batch was begun.
     rows: SourceRows,
     views: Vec<View>,
     results: Mutex<TaskResults>,
@@ -216,12 +216,12 @@ struct TaskResults {
     failure: Option<Error>,
 }
 
-/// The slots of a decoded column, and of those that are filled with it, split among tasks, each of which
-/// returns its pieces.
+/// The slots of a decoded column, and of the columns that are filled together with it. They are split among
+/// tasks, each of which returns its pieces.
 struct Slots {
     /// The number of slots in a piece.
     cells: usize,
-    /// The columns. The cells are those of the first one.
+    /// The columns. The cells are those of the first column.
     columns: Vec<ColumnSlots>,
 }
 
@@ -246,7 +246,7 @@ struct Piece {
 enum Task {
     /// Gathers neighbouring columns.
     Gather(Range<usize>),
-    /// Decodes the cells of a piece of a column's slots, given by the place of the column among the decoded
+    /// Decodes the cells of a piece of a column's slots, given by the index of the column among the decoded
     /// ones and the number of the piece.
     Decode(usize, usize),
 }
@@ -393,7 +393,7 @@ impl BatchRows {
         placed.collect()
     }
 
-    /// The key for the draws of a column, for one of the rows that it is delivered for.
+    /// The key for the random draws of a column, for one of the rows that it is delivered for.
     fn key(&self, column: usize, view: &View, at: usize) -> RowKey {
         let pick = view.among_all(at);
         let drawn_with = match &self.collator.form {
@@ -403,7 +403,7 @@ impl BatchRows {
         RowKey(column_key(self.row_key(drawn_with), self.collator.tags[column]))
     }
 
-    /// The key of one of the picked rows, for any draws.
+    /// The key of one of the picked rows, for any random draws.
     fn row_key(&self, pick: usize) -> u64 {
         let (source, place) = self.picks[pick];
         let ordinal = self.collator.ordinal(&self.sources[source as usize], place);
@@ -719,7 +719,7 @@ impl Collation {
         }
     }
 
-    /// The ordinals of these picks in the data set, if they are asked for, and their keys, if rows may come
+    /// The ordinals of these picks in the data set, if they are wanted, and their keys, if rows may come
     /// several times.
     fn numbers(&self, picks: impl Iterator<Item = usize> + Clone) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
         let BatchRows { collator, sources, .. } = &self.request;
@@ -786,7 +786,7 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
-        // A sample that is not delivered may be bad.
+        // A sample that is not delivered may be bad as well.
         let mut left_out: Vec<usize> =
             self.request.withheld.iter().map(|pick| self.request.sample_of(*pick as usize)).collect();
         left_out.dedup();
@@ -864,7 +864,7 @@ impl Collation {
         }
         if collator.row_mask {
             let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
-            // If a sample stands in for others, its first occurrence counts.
+            // If a sample replaces others, its first occurrence counts.
             let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
             let is_own = |at: usize| sample(at) < samples - self.request.repeated;
             let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));
@@ -877,9 +877,9 @@ impl Collation {
         Ok(Complete { batch, bad, left_out, kept })
     }
 
-    /// The samples that are delivered: those that are not left out. If batches keep their shape, the nearest
-    /// good sample before one that is left out in its batch, or else after it, stands in for it. The result
-    /// ascends.
+    /// The samples that are delivered: those that are not left out. If batches keep their shape, a sample
+    /// that is left out is replaced by the nearest good sample before it in its batch, or else after it. The
+    /// result ascends.
     fn kept(&self, left_out: &[usize]) -> Vec<usize> {
         let mut bad = left_out.iter().copied().peekable();
         let (mut kept, mut first) = (Vec::new(), 0);
@@ -929,9 +929,10 @@ impl Collator {
         }
     }
 
-    /// The rows of a row group that no one else uses yet, with all work done that is less for a row group
-    /// than for each batch: narrow columns are brought into an order while they are in the processor's cache.
-    /// Columns are done one after the other, since the budget covers a second copy of only one.
+    /// Prepares the rows of a row group that no one else uses yet: does all work that takes less for a row
+    /// group than for each batch, such as bringing narrow columns into an order while they are in the
+    /// processor's cache. Columns are done one after the other, since the budget covers a second copy of only
+    /// one.
     pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
         let schema = self.held.as_ref().unwrap_or(&schema).clone();

@@ -1,9 +1,9 @@
-//! The reports of a layer between the pipe and the training loop, if that is more than an iterator.
+//! The reports of a layer between the pipe and the training loop, such as a transform.
 
 use crate::monitor::{Stage, Watch};
 
-/// Reports, for one epoch, when the consumer waits and what is done to its batches on the way; used for
-/// [`Stats`](super::Stats) alone. Cheap to clone; clones share their state.
+/// Reports, for one epoch, when the consumer waits and what is done to its batches on the way. Only
+/// [`Stats`](super::Stats) uses the reports. Cheap to clone; clones share their state.
 ///
 /// A batch that leaves [`Epoch::next_step`](super::Epoch::next_step) is being [handed over](Stage::HandOver)
 /// until another stage is reported.
@@ -47,7 +47,7 @@ impl Consumer {
         self.watch.begins_beside(stage);
     }
 
-    /// Reports that one of these threads has done its work.
+    /// Reports that one of these threads or processes has finished its work.
     pub fn ends_beside(&self, stage: Stage) {
         self.watch.ends_beside(stage);
     }

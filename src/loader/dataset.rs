@@ -50,7 +50,7 @@ pub struct Dataset {
     io: Arc<Mutex<Option<Arc<IoRuntime>>>>,
     /// The process that opened the data set.
     process: Process,
-    /// The schema that Petastorm wrote for it, once it was looked for.
+    /// The schema that Petastorm wrote for the data set, after it was looked for.
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
@@ -138,7 +138,7 @@ fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Options for opening a data set, where the defaults of [`Dataset::open`] do not fit.
+/// Options for opening a data set, for when the defaults of [`Dataset::open`] do not fit.
 ///
 /// ```no_run
 /// use forebay::OpenOptions;
@@ -255,15 +255,15 @@ impl OpenOptions {
     }
 
     /// Footers that another process of this run has read: the bytes that [`Dataset::index`] returned there.
-    /// The files are listed, but a footer that is in these bytes is not read: files are matched by address,
-    /// size and version, as in the index of a folder. Default: none.
+    /// The files are still listed, but footers that are in these bytes are not read: files are matched by
+    /// address, size and version, as in the index of a folder. Default: none.
     pub fn index(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.index = Some(bytes.into().into());
         self
     }
 
-    /// Keeps the footers packed as they are read, so that [`Dataset::index`] reads none. Default: false;
-    /// `index` then takes them from where they are kept, and reads the others again.
+    /// Keeps the footers in packed form as they are read, so that [`Dataset::index`] need not read any.
+    /// Default: false; `index` then uses the footers that are kept anyway, and reads the others again.
     pub fn hand_on(mut self, hands_on: bool) -> Self {
         self.hands_on = hands_on;
         self
@@ -390,8 +390,8 @@ impl Dataset {
         }
     }
 
-    /// The threads to read on and the stores to read from, in this process: a forked child has neither of its
-    /// parent's.
+    /// The threads that read and the stores that are read from, in this process. A forked child has neither
+    /// of its parent's.
     pub(super) fn here(&self) -> Result<(Arc<IoRuntime>, Store)> {
         if self.process.check().is_ok() {
             let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -514,9 +514,9 @@ impl Dataset {
         &self.catalog.tables
     }
 
-    /// The same data set with each of its tables at its newest version; `None` if it has these already, or
-    /// is not a table. A run calls this between two epochs, to take up what was committed meanwhile. The
-    /// ranks of a run must take the same versions: let one of them look, and open those
+    /// The same data set with each of its tables at its newest version; `None` if it has these versions
+    /// already, or is not a table. A run calls this between two epochs, to include data that was committed
+    /// meanwhile. The ranks of a run must use the same versions: let one of them look, and open those
     /// [versions](OpenOptions::versions) on the others.
     ///
     /// ```no_run
@@ -567,8 +567,8 @@ impl Dataset {
         Ok(Some(tables.map(|table| table.location.to_string()).zip(newest).collect()))
     }
 
-    /// A warning that has not been returned yet: why the index of a folder is not used. Loaders return it as
-    /// well.
+    /// A warning that has not been returned yet: the reason why the index of a folder is not used. Loaders
+    /// return it as well.
     pub fn take_warning(&self) -> Option<String> {
         self.store.take_warning()
     }

@@ -47,7 +47,7 @@ impl Deny {
         Deny { values: BTreeMap::from([(column.into(), values)]), ..Deny::default() }
     }
 
-    /// Denies the rows that either of both denies.
+    /// Denies the rows that either list denies.
     #[must_use]
     pub fn and(mut self, other: Deny) -> Self {
         self.rows.extend(other.rows);
@@ -63,7 +63,7 @@ impl Deny {
     }
 
     /// The bytes that the list takes while the rows are selected: copies of each value, texts, and the filter
-    /// made of them.
+    /// that is made from them.
     pub(super) fn bytes(&self) -> u64 {
         const COPIES: u64 = 10;
         const COPIES_OF_ROWS: u64 = 3;
@@ -88,7 +88,7 @@ impl Deny {
         self
     }
 
-    /// A filter that selects the rows whose values are not denied, if values are.
+    /// A filter that selects the rows whose values are not denied, if values are denied.
     fn filter(&self) -> Option<Filter> {
         let given = self.values.iter().filter(|(_, values)| !values.is_empty());
         // A null is in no list, so its row stays.
@@ -106,7 +106,7 @@ impl Deny {
         (selected, unknown)
     }
 
-    /// A hash of the list for a position: equal for equal rows, in whatever order they were given.
+    /// A hash of the list for a position. Lists with the same rows have the same hash, whatever their order.
     pub(super) fn digest(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -134,7 +134,7 @@ impl Deny {
         for (column, values) in &mut self.values {
             let found = catalog.column(column).map_err(|error| error.about("deny"));
             let column = match is_pattern(column) {
-                true => found.map_err(|error| error.hint("values are of one column each: name it"))?,
+                true => found.map_err(|error| error.hint("`deny` takes no patterns: name each column"))?,
                 false => found?,
             };
             let data_type = catalog.schema.field(column).data_type();

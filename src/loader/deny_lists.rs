@@ -20,13 +20,13 @@ use crate::reader::filter::{Value, written};
 /// The number of rows of a list that are read at a time.
 const ROWS_AT_ONCE: u64 = 65_536;
 
-/// The mark that editors on Windows write in front of a text.
+/// The mark that editors on Windows write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Deny {
     /// The rows of a list in a file: text, with a [number](RowId) at the beginning of each line and remarks
     /// after `#`; or Parquet, with a column `row_id`. A name that ends in `.parquet` means Parquet, which may
-    /// be anywhere that a data set may be.
+    /// be at any location that a data set may have.
     ///
     /// # Errors
     /// The file cannot be read, or has something other than numbers.
@@ -36,14 +36,14 @@ impl Deny {
             read_column(location, ROW_ID, |read| {
                 let Some(numbers) = read.as_primitive_opt::<Int64Type>() else {
                     let cause = format!("column {ROW_ID:?} has type {}", TypeName(read.data_type()));
-                    return Err(Error::invalid(cause).hint("the numbers of rows are integers"));
+                    return Err(Error::invalid(cause).hint("row ids are integers: give a column of these"));
                 };
                 rows.extend(numbers.iter().flatten().map(RowId::new));
                 Ok(())
             })?;
             return Ok(Deny::rows(rows));
         }
-        let text = read_text(location, "name a file with the number of a row in each line")?;
+        let text = read_text(location, "name a file with a row id in each line")?;
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let rows = lines.enumerate().filter(|(_, line)| !line.is_empty()).map(|(at, line)| {
             let in_line = |error: Error| {
@@ -51,14 +51,14 @@ impl Deny {
                 Error::invalid(cause)
                     .about("deny")
                     .at(Place::file(location))
-                    .hint("each line has the number of one row, and remarks after `#`; for values of a column name the column")
+                    .hint("write one row id in each line, and remarks after `#`; for the values of a column, name the column in `deny`")
             };
             line.parse::<RowId>().map_err(in_line)
         });
         Ok(Deny::rows(rows.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The values of a column in a file: text, with one value as it is in each line; or Parquet, with a
+    /// The values of a column in a file: text, with one unquoted value in each line; or Parquet, with a
     /// column of that name. Numbers, booleans, dates, times and text can be listed.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Deny {
                 let is_odd = |value: &&Value| matches!(value, Value::Float(float) if !float.is_finite());
                 match values[before..].iter().find(is_odd) {
                     Some(Value::Float(odd)) => Err(Error::invalid(format!("a list of values has {odd}"))
-                        .hint("leave it out of the list, and such rows out with `filter`")),
+                        .hint("remove it from the list, and leave such rows out with `filter`")),
                     _ => Ok(()),
                 }
             })?;

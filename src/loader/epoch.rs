@@ -74,9 +74,9 @@ pub struct Epoch {
     generation: u64,
     /// The number of steps still to come.
     owed: u64,
-    /// Whether the consumer waits for batches here. If not, a layer between reports the consumer's waits.
+    /// Whether the consumer waits for batches here. If not, a layer in between reports the consumer's waits.
     is_consumed: bool,
-    /// The work that is left; once there is none, the error that is still to be returned, if any.
+    /// The work that is left. When there is none, the error that is still to be returned, if any.
     state: Result<Running, Option<Error>>,
     skipped: Vec<BadRow>,
 }
@@ -85,7 +85,7 @@ pub struct Epoch {
 struct Running {
     /// The passes over each source.
     feeds: Vec<Feed>,
-    /// The course that says which passes give a step its rows; `None` if one source gives all.
+    /// The course that says which passes give a step its rows; `None` if one source gives all rows.
     course: Option<Course>,
     watch: Watch,
 }
@@ -95,7 +95,7 @@ struct Feed {
     /// The number of the present pass, counted in this epoch.
     number: u64,
     pass: Option<Pass>,
-    /// How many bad rows of it have been reported.
+    /// The number of its bad rows that were reported.
     reported: usize,
 }
 
@@ -105,10 +105,9 @@ struct Course {
     mixture: Arc<Mixture>,
     epoch: PlannedEpoch,
     steps: Steps,
-    /// The rows of all sources and ranks so far.
+    /// The number of rows of all sources and ranks so far.
     row: u64,
-    /// The sources and passes whose rows are still to come for the present step, and the batches that have
-    /// come.
+    /// The sources and passes whose rows the present step still waits for, and the batches that have arrived.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Step)>,
     /// For each source, the bad rows that were left out of the present pass.
@@ -267,20 +266,20 @@ impl Running {
         self.feeds.iter().filter_map(|feed| feed.pass.as_ref()).try_for_each(Pass::check_process)
     }
 
-    /// Goes over to weights that were set since the last step; the number of steps that are then left, if
-    /// there are such weights.
+    /// Changes to weights that were set since the last step. Returns the number of steps that are then left;
+    /// `None` if no such weights exist.
     fn followed(&mut self, generation: u64) -> Result<Option<u64>> {
         let Some(course) = self.course.as_mut().filter(|course| course.is_outdated(generation)) else {
             return Ok(None);
         };
         let owed = course.follow()?;
-        // A pass ends when the one after it begins, so none of the old ones is needed.
+        // A pass ends when the next one begins, so none of the old ones is needed.
         self.feeds.clear();
         self.feeds = course.feeds()?;
         Ok(Some(owed))
     }
 
-    /// Takes the next step; `None` if a part of it is still to come.
+    /// Takes the next step; `None` if a part of it has not arrived yet.
     fn take(
         &mut self,
         generation: u64,
@@ -289,15 +288,15 @@ impl Running {
     ) -> Result<Option<Step>> {
         let Some(course) = &mut self.course else { return self.feeds[0].take(timeout, None, skipped) };
         let taken = course.take(&mut self.feeds, generation, timeout, skipped);
-        // The time that the consumer then spends on it is its own.
+        // The time that the consumer spends from now on is its own.
         self.watch.begins();
         if taken? { course.joined(generation).map(Some) } else { Ok(None) }
     }
 }
 
 impl Feed {
-    /// Takes the next batch; `None` if it is still to come. Lists the bad rows before it, which in a step
-    /// with several sources come before the row after it.
+    /// Takes the next batch; `None` if it has not arrived yet. Also lists the bad rows before it; in a step
+    /// with several sources, they come before the next row.
     fn take(
         &mut self,
         timeout: Duration,
@@ -340,7 +339,7 @@ impl Course {
             && self.sources.progress.is_last_begun(generation)
     }
 
-    /// Goes over to the plan in force, and returns the number of steps that are left.
+    /// Changes to the plan that is in force now, and returns the number of steps that are left.
     fn follow(&mut self) -> Result<u64> {
         let (run, split) = self.mixture.run();
         let plan = self.mixture.planned(&run, self.epoch.number)?;
@@ -351,7 +350,7 @@ impl Course {
         Ok(left)
     }
 
-    /// Takes the batches of a step; false if one of them is still to come.
+    /// Takes the batches of a step; false if one of them has not arrived yet.
     fn take(
         &mut self,
         feeds: &mut [Feed],
@@ -379,7 +378,7 @@ impl Course {
         while let Some(&(source, pass)) = self.awaited.front() {
             let feed = &mut feeds[source];
             if feed.number != pass || feed.pass.is_none() {
-                // A new pass would end the one of an epoch that was begun since.
+                // A new pass would end the pass of an epoch that was begun since.
                 if !self.sources.progress.is_last_begun(generation) {
                     return Err(ended(number, Reason::Superseded));
                 }

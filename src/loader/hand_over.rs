@@ -1,5 +1,5 @@
-//! Batches on their way to the consumer: in plan order, from the time when they are started, as far as
-//! permits allow.
+//! Batches on their way to the consumer: they are in plan order from the moment they are started, and permits
+//! limit their number.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use crate::monitor::Watch;
 /// A batch that is being made.
 pub(crate) struct PendingBatch {
     pub(crate) made: queue::Receiver<Result<Collated>>,
-    /// The global row after the batch.
+    /// The global row at which the batch ends.
     pub(crate) end: u64,
     pub(crate) padded: u64,
     /// The permit, returned when the consumer has the batch; the first batch of an epoch has none.
     pub(crate) permit: Option<BatchPermit>,
-    /// The memory of the batch, if that depends on the lengths of its values; returned at the same time.
+    /// The memory of the batch, if that depends on the lengths of its values. It is returned together with
+    /// the permit.
     pub(crate) memory: Option<BytesPermit>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct HandOver {
     watch: Watch,
     /// Whether no batch has been handed over yet.
     is_first: bool,
-    /// Every batch that the consumer has not taken holds a clone.
+    /// A value of which every batch that the consumer has not taken holds a clone.
     untaken: Arc<()>,
 }
 
@@ -57,7 +58,7 @@ impl HandOver {
         &self.permits
     }
 
-    /// Hands a batch that has a permit to the consumer; other batches wait for one.
+    /// Hands over a batch that has a permit. Other batches wait for one.
     pub(super) fn pass_on(&mut self, pending: PendingBatch) -> Result<(), Stopped> {
         if self.admission.is_stopped() {
             return Err(Stopped);

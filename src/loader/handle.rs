@@ -48,7 +48,7 @@ use crate::shard::{
 /// ```
 ///
 /// Several data sets can be mixed [by weight](Loader::mix): each step has its share of every source, rounded
-/// to whole rows so that no sum is off by as much as one row of each rank. A pass over a source has each of
+/// to whole rows so that each sum is off by less than one row of each rank. A pass over a source has each of
 /// its rows once, in the order that the source's own loader would have in that epoch.
 #[derive(Clone)]
 pub struct Loader {
@@ -71,9 +71,9 @@ impl Loader {
         Epoch::begin(&self.sources, None)
     }
 
-    /// The number of batches in a whole epoch: exact, and the same on every rank. If [steps are passed
-    /// over](super::LoaderBuilder::skip_steps) or weights change, it is that of the epoch that is under way
-    /// or comes next.
+    /// The number of batches in a whole epoch, which is exact and the same on every rank. If [steps are
+    /// skipped](super::LoaderBuilder::skip_steps) or weights change, it is the number of the epoch that is
+    /// under way or comes next.
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         let epoch = self.sources.progress.get().epoch;
@@ -198,7 +198,7 @@ impl Loader {
         Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
     }
 
-    /// The epoch that comes next, and the row that it begins with, which is not the first one in a
+    /// The number of the epoch that comes next, and its first row, which is not 0 in a
     /// [restored](Self::restore) epoch.
     #[doc(hidden)]
     pub fn upcoming(&self) -> (u64, u64) {
@@ -224,10 +224,10 @@ impl Loader {
         }
     }
 
-    /// Moves to a saved position; the next epoch begins there. Lanes and window are taken from the position
-    /// if they were left open. Another world resumes the same steps as long as a step has the same number of
-    /// rows over all ranks; with other batches, steps differ from there on. A mix may also have other weights
-    /// from there on.
+    /// Moves to a saved position, at which the next epoch begins. Lanes and window are taken from the
+    /// position if they were left open. Another world resumes the same steps as long as a step has the same
+    /// number of rows over all ranks; with other batches, steps differ from there on. A mix may also have
+    /// other weights from there on.
     ///
     /// # Errors
     /// The position belongs to other data sets, or to another seed, filter, order or weights; or its windows
@@ -262,7 +262,7 @@ impl Loader {
         let mut orders = Vec::new();
         let step = saved.step;
         for (number, (source, saved)) in self.sources.all().iter().zip(&position.sources).enumerate() {
-            // In the middle of an epoch the rows must stay the same: no other row may be denied.
+            // In the middle of an epoch the rows must stay the same, so no other row may be denied.
             let row = u64::from(position.row > 0).min(saved.order.rows);
             orders.push(source.order_of(saved, row).map_err(of_source(number))?);
             let withheld = source.withheld.digest(|from| from < step);
@@ -323,21 +323,21 @@ impl Loader {
     }
 
     /// Sets the weights of a mix during the run: from step `from` of the run on, counted through all epochs,
-    /// or from the next step. They hold until they are set again, in place of those of the schedule. The
-    /// epoch under way goes on with them; its row groups are read again, since other rows are needed. Every
-    /// rank must set the same weights at the same step.
+    /// or from the next step. They hold until they are set again, and replace those of the schedule. The
+    /// epoch under way continues with them; its row groups are read again, because other rows are needed.
+    /// Every rank must set the same weights at the same step.
     ///
-    /// A position keeps the weights, so a loader that is built as this one was goes on with them. The memory
-    /// was divided by the weights that were given: batches of a source that gets a larger share than any of
-    /// these take more.
+    /// A position stores the weights, so a loader that is built with the same options continues with them.
+    /// The memory was divided according to the weights that were given at first: batches of a source that
+    /// gets a larger share than any of these take more.
     ///
     /// # Errors
-    /// The loader does not mix; a weight cannot work; batches of the step were taken already, by a consumer
-    /// that takes them ahead; or with these weights the epoch would have no end.
+    /// Fails if the loader is not a mix, if a weight cannot work, if batches of the step were taken already,
+    /// by a consumer that takes them ahead, or if the epoch would have no end with these weights.
     pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
         self.sources.check_usable()?;
         let Some(mixture) = &self.sources.mixture else {
-            return Err(Error::invalid("weights were set, with a single data set")
+            return Err(Error::invalid("weights were set, but this is not a mix")
                 .hint("mix several with `Loader::mix`"));
         };
         let at = self.sources.progress.get();
@@ -357,7 +357,7 @@ impl Loader {
     }
 
     /// The pages of the slot that contains this address, if it is a slot of this loader that can be
-    /// registered with a device. The caller keeps a batch that is in the slot.
+    /// registered with a device. The caller must hold a batch that uses the slot.
     pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         self.sources.all().iter().find_map(|source| source.collator.buffers.pages(address))
     }
@@ -369,8 +369,8 @@ impl Loader {
 
     /// Ends the epoch that is under way, at once. Every later use is an error.
     ///
-    /// The threads of the loader end and its files are closed, even if the loader is kept: threads that
-    /// decode end once the batches that are being made are done, and those that wait for storage once the
+    /// The threads of the loader end and its files are closed, even if the loader is kept. Threads that
+    /// decode end when the batches that are being made are done, and those that wait for storage when the
     /// [`Dataset`](super::Dataset) is dropped too.
     ///
     /// Nothing is written to the folder of the cache afterwards; for rows that are just being written, this

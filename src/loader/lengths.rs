@@ -16,7 +16,7 @@ use crate::reader::{Resident, Rows};
 const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zeros: read their fields \
                              \"indices\" and \"values\" by name in `columns` to have them as they are stored";
 
-/// The bounds of the bytes of a batch that are known before its rows are.
+/// The limits on the bytes of a batch that are known before its rows are.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     /// Columns whose values differ in length.
@@ -31,7 +31,7 @@ pub(crate) struct Lengths {
     pub(crate) others: u64,
     /// The most bytes that one batch may take.
     pub(crate) largest: u64,
-    /// The number of rows of a sample.
+    /// The number of rows in a sample.
     pub(crate) of_a_sample: u64,
 }
 
@@ -48,11 +48,12 @@ impl Lengths {
         self.columns.iter().map(longest).sum()
     }
 
-    /// The bytes of a batch before it is made, if its rows differ: an upper bound if that fits `permits`
-    /// already, else the exact number.
+    /// The bytes of a batch before it is made, if its rows differ: an upper bound if `permits` have room for
+    /// that, otherwise the exact number.
     ///
     /// # Errors
-    /// The batch is larger than a batch may be. `row` finds a row of a source by its place in the deal.
+    /// Fails if the batch is larger than a batch may be. `row` finds a row of a source by its place in the
+    /// deal.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
@@ -90,7 +91,7 @@ impl Lengths {
             return Ok(bytes);
         }
         if all.iter().any(|rows| !rows.is_intact()) {
-            // Another program changed the lengths: the batch will be made of other rows.
+            // Another program changed the lengths, so the batch will be made from other rows.
             return Ok(*largest);
         }
         let heavy = self.heaviest_of(&all, &stored);
@@ -131,7 +132,7 @@ impl Lengths {
         Heaviest { alone, column: self.columns[column], row }
     }
 
-    /// The codec that reads the bytes of a row from a cell of a column, if each cell says them.
+    /// The codec that computes the bytes of a row from a cell of a column, if each cell says them.
     fn gatherer(&self, column: usize) -> Option<&dyn Gather> {
         self.by_cell.iter().find(|(of, _)| *of == column)?.1.as_gather()
     }

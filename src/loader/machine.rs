@@ -3,7 +3,7 @@
 /// The default memory budget of a machine that has at least twice as much.
 const DEFAULT_MEMORY: u64 = 4 << 30;
 
-/// The page cache is trusted to use the memory of this process divided by this.
+/// The page cache is expected to use the memory of this process divided by this number.
 const PAGE_CACHE_DIVISOR: u64 = 2;
 
 /// The processors that this process may use, as affinity and cgroup allow.
@@ -16,7 +16,7 @@ pub(super) fn default_memory() -> u64 {
     available_memory().map_or(DEFAULT_MEMORY, |bytes| DEFAULT_MEMORY.min(bytes / 2))
 }
 
-/// The bytes that the page cache is trusted to keep from one epoch to the next: half of the memory that this
+/// How many bytes the page cache is expected to keep from one epoch to the next: half of the memory that this
 /// process may use; 0 if that cannot be read.
 pub fn page_cache() -> u64 {
     available_memory().unwrap_or(0) / PAGE_CACHE_DIVISOR

@@ -1,5 +1,4 @@
-//! Several sources in one loader: the plan in force, by which an epoch takes their batches, and the ways to
-//! join these.
+//! Several sources in one loader: the plan by which an epoch takes their batches, and how these are joined.
 //!
 //! Each source has a pipe of its own, over one pool of threads and shares of one memory budget. `join` makes
 //! one batch from theirs, `masks` checks that all sources make a mask or none, and `caches` adds up their
@@ -23,13 +22,14 @@ pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
 
-/// The most weights in a schedule, over all sources: a position has them all, in less than 64 KiB.
+/// The most weights in a schedule, over all sources. A position stores all of them, in less than 64 KiB.
 const MAX_WEIGHTS: usize = 4_000;
 
-/// Steps that are at most this far away are found by going through them rather than by a search.
+/// The largest distance, in steps, over which a step is found by going through the steps rather than by a
+/// search.
 const MAX_WALKED_STEPS: u64 = 64;
 
-/// The number of planned epochs that are kept: the one under way and the next, and one that is asked for.
+/// The number of planned epochs that are kept: the one under way, the next one, and one for questions.
 const PLANNED_EPOCHS: usize = 3;
 
 /// How the sources of a loader are mixed.
@@ -40,9 +40,9 @@ pub(super) struct Mixture {
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
-    /// The weights that were given, by the step from which they hold.
+    /// The weights that were given, each with the step from which they hold.
     given: Vec<(u64, Weights)>,
-    /// The step of the run after the last one of which an epoch began to take the batches.
+    /// The step of the run after the last one whose batches an epoch began to take.
     begun: AtomicU64,
     plan: Mutex<Plan>,
 }
@@ -53,7 +53,7 @@ struct Plan {
     run: Arc<Run>,
     lanes: u32,
     planned: Vec<(u64, Arc<MixedEpoch>)>,
-    /// The place of the position that was asked for last, to continue from there: the epoch, and its steps
+    /// The last position that was asked for, from which the next question continues: the epoch, and its steps
     /// from there on.
     asked: Option<(u64, Steps)>,
 }
@@ -120,7 +120,7 @@ impl Mixture {
         Arc::ptr_eq(run, &self.plan().run)
     }
 
-    /// Says that an epoch takes the batches of the steps of the run before this one.
+    /// Records that an epoch takes the batches of the steps of the run before this one.
     pub(super) fn begins_until(&self, step: u64) {
         self.begun.store(step, Relaxed);
     }
@@ -199,7 +199,7 @@ impl Mixture {
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
-            // Weights that change where an epoch ended must not continue it.
+            // Weights that change where an epoch ended must not continue that epoch.
             run.origin =
                 Origin { epoch, step: plan.first_step, passes: plan.passes.clone(), taken: vec![0; sources] };
         }
@@ -241,11 +241,11 @@ impl Mixture {
         }
     }
 
-    /// The steps that a run passes over from a saved position on: those of the position, unless the loader
-    /// has its own; `here` has these, and whether the batches are those of the position.
+    /// The steps that a run skips from a saved position on: those of the position, unless the loader has its
+    /// own. `here` has the loader's own steps, and whether the batches are those of the position.
     ///
     /// # Errors
-    /// The position passes over later steps that the loader does not, or that have other rows here.
+    /// Fails if the position skips later steps that the loader does not skip, or that have other rows here.
     pub(super) fn skipped(
         &self,
         saved: &SavedMix,
@@ -260,11 +260,11 @@ impl Mixture {
         };
         let (cause, hint) = match is_same {
             true => (
-                format!("the state passes over steps {from} to {to}, this mix does not"),
-                "leave out `skip_steps` to use that of the state, or give all of its ranges".to_owned(),
+                format!("the state skips steps {from} to {to}, but this mix does not"),
+                "leave out `skip_steps` to use the ranges of the state, or give all of them".to_owned(),
             ),
             false => (
-                format!("the state passes over steps {from} to {to}, which have other rows in this mix"),
+                format!("the state skips steps {from} to {to}, which have other rows in this mix"),
                 format!("keep `global_batch_size` and `drop_last` of the state until step {to}"),
             ),
         };
@@ -275,7 +275,7 @@ impl Mixture {
     pub(super) fn reached(&self, epoch: u64, row: u64) -> Reached {
         let (run, _) = self.run();
         let sources = run.rule.rows.len();
-        // Without a plan nothing of the epoch was given.
+        // Without a plan, nothing of the epoch was given.
         let (passes, rows, step) = match self.planned(&run, epoch) {
             Ok(plan) => {
                 let step = plan.step_of(row);
@@ -288,7 +288,7 @@ impl Mixture {
     }
 }
 
-/// Weights as whole parts, by the step from which they hold.
+/// Weights as whole parts, each list with the step from which it holds.
 fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
     let parts = |(from, weights): &(u64, Weights)| {
         (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
@@ -296,7 +296,7 @@ fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
     schedule.iter().map(parts).collect()
 }
 
-/// Refuses a schedule that a position would not hold.
+/// Refuses a schedule that is too long for a position.
 fn check_length(sources: usize, changes: usize) -> Result<()> {
     let weights = sources.saturating_mul(changes);
     if weights <= MAX_WEIGHTS {
@@ -307,12 +307,12 @@ fn check_length(sources: usize, changes: usize) -> Result<()> {
         .hint(format!("a position holds up to {MAX_WEIGHTS}; change the weights less often")))
 }
 
-/// The weights by the step of the run from which they hold: those of the sources first, then those of a
+/// The weights with the steps of the run from which they hold: first those of the sources, then those of a
 /// schedule.
 ///
 /// # Errors
-/// A weight cannot work, the number of weights is not that of sources, or a step does not come after the one
-/// before.
+/// Fails if a weight cannot work, if the number of weights is not that of the sources, or if a step does not
+/// come after the one before.
 pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
     check_length(first.len(), schedule.len())?;
     let mut all = vec![(0, Weights::new(first)?)];

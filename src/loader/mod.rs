@@ -13,8 +13,8 @@
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
 //!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
 //! * `withheld` has the rows that are denied from a step on,
-//! * `rewind` says which rows a step holds, past or to come,
-//! * `petastorm` reads the schema beside the files of a data set of Petastorm,
+//! * `rewind` says which rows a step has, past or to come,
+//! * `petastorm` reads the schema that Petastorm keeps beside the files of a data set,
 //! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) takes the batches of passes and hands them over, to a [`consumer`](Consumer) if there

@@ -30,7 +30,7 @@ pub struct Step {
 /// The batches of one rank and pass over a source, in order. Dropping it stops its work at once.
 pub(super) struct Pass {
     pub(super) number: u64,
-    /// The number of steps still to come: a pass that ends before them is an error.
+    /// The number of steps that are left: a pass that ends before them is an error.
     pub(super) owed: u64,
     pub(super) receiver: BatchReceiver,
     pub(super) pending: Option<PendingBatch>,
@@ -49,7 +49,7 @@ pub(super) struct Pass {
 pub(super) enum Beginning {
     /// The beginning is in this iterator.
     Here,
-    /// The beginning is before the row at which this iterator began; the function begins a pass there.
+    /// The beginning is before the row at which this iterator began. The function begins a pass there.
     Before(Box<dyn FnOnce() -> Result<Option<Pass>> + Send>),
     /// The beginning is being read by this pass.
     Read(Box<Pass>),
@@ -76,11 +76,11 @@ impl Pass {
         self.receiver.check_process()
     }
 
-    /// Waits at most `timeout` for the next batch; `None` if it is still to come. After an error there is
-    /// none.
+    /// Waits at most `timeout` for the next batch; `None` if it has not arrived yet. After an error there are
+    /// no more batches.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Step>> {
         self.check_process()?;
-        // The beginning of the epoch is read once the last batch of the epoch has come.
+        // The beginning of the epoch is read when the last batch of the epoch has arrived.
         let all_came = self.refill.waiting() == self.owed;
         if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {
             return Err(ended);
@@ -135,15 +135,15 @@ impl Pass {
         }
     }
 
-    /// Waits for the next batch and takes it in; false if it is still to come.
+    /// Waits for the next batch and takes it in; false if it has not arrived yet.
     fn take_in(&mut self, timeout: Duration) -> Result<bool> {
         let received = match self.receive(timeout) {
             Ok(made) => made,
             Err(RecvTimeoutError::Timeout) => return Ok(false),
             Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
         };
-        // The permit is returned last: a thread that waits for it starts work at once, and would take the
-        // processor from this one.
+        // The permit is returned last, because a thread that waits for it starts work at once, and would take
+        // the processor from this thread.
         let (end, padded, _permit) = match self.pending.take() {
             Some(PendingBatch { end, padded, permit, memory, .. }) => (end, padded, (permit, memory)),
             None => (0, 0, (None, None)),
@@ -153,7 +153,7 @@ impl Pass {
     }
 
     /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
-    /// if that row is still to come.
+    /// if that row has not arrived yet.
     fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
         if self.refill.fill_with_first()? {
             return Ok(true);
@@ -214,8 +214,8 @@ impl Pass {
         })
     }
 
-    /// The reason why no batch comes any more, if the loader ended the pass; it also withholds batches that
-    /// were made before.
+    /// The reason why no more batches come, if the loader ended the pass. Batches that were already made are
+    /// then withheld too.
     fn ended_from_outside(&self) -> Option<Error> {
         match self.receiver.abandoned()? {
             Reason::Left | Reason::Failed => None,
@@ -224,7 +224,7 @@ impl Pass {
     }
 }
 
-/// The error for a request for a batch of an epoch that was ended early.
+/// The error for asking for a batch of an epoch that was ended early.
 pub fn ended(number: u64, reason: Reason) -> Error {
     let (why, next) = match reason {
         Reason::Closed => return Error::closed(),

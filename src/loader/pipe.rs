@@ -7,14 +7,14 @@
 //!
 //! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and
 //! nothing is sorted. The results of the pool travel as one-shot receivers in plan order: tasks finish in any
-//! order, and their results are handed over in plan order. Hanging up at either end (a dropped epoch, a
-//! failed request) ends everything in between.
+//! order, and their results are handed over in plan order. If either end is dropped (a dropped epoch, a
+//! failed request), everything in between ends.
 //!
-//! Once a quarter of an epoch's steps are on their way (three quarters, if lists of rows take much of the
-//! memory), the next epoch is prepared. As soon as no more row groups of the present epoch are to be fetched,
-//! those of the next one are: into the free part of the budget, as far as its first batches need them, and
-//! its first batch is made. As soon as the present epoch has no more batches to make, those of the next one
-//! take its permits.
+//! When a quarter of an epoch's steps are on their way (three quarters, if lists of rows take much of the
+//! memory), the next epoch is prepared. As soon as no more row groups of the present epoch have to be
+//! fetched, the row groups for the first batches of the next one are fetched into the free part of the
+//! budget, and its first batch is made. As soon as the present epoch has no more batches to make, those of
+//! the next one take its permits.
 //!
 //! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] drives it: it has the lock,
 //! the threads and the channels, passes in the events, and carries out the actions.
@@ -72,7 +72,7 @@ struct Driven {
     life: Lifecycle<PrefetchKey>,
     /// The handles on the epochs that `life` holds, which are at most two.
     epochs: Vec<Handles>,
-    /// The work that the epoch under way was begun with.
+    /// The work with which the epoch under way was begun.
     work: Option<Work>,
     /// The permits for the batches of both epochs.
     permits: Option<BatchSemaphore>,
@@ -87,7 +87,7 @@ struct Handles {
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,
 }
 
-/// Makes a walk over an epoch, where it is used.
+/// A function that makes a walk over an epoch, on the thread that uses it.
 pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
 /// One epoch as a plan.
@@ -97,7 +97,7 @@ pub(crate) struct Planned {
     pub(crate) deals: Arc<Deals>,
     /// The rows that are not delivered.
     pub(crate) withheld: OfPass,
-    /// A walk that only sees which parts enter.
+    /// A function that makes a walk which only finds the parts that enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
     /// The step at which the epoch after it is prepared.
@@ -106,8 +106,8 @@ pub(crate) struct Planned {
 
 /// The input of an epoch's work.
 pub(crate) struct Work {
-    /// The epoch, and the whole one after it, if there will be one. Each plan is taken when its epoch is
-    /// started.
+    /// The plan of the epoch, and of the whole epoch after it, if there will be one. Each plan is taken out
+    /// when its epoch is started.
     pub(crate) plans: Vec<Planned>,
     pub(crate) source: Source,
     /// The bytes for batches.
@@ -212,7 +212,7 @@ impl Engine {
         drop((work, means));
     }
 
-    /// Begins an epoch; one that is under way ends. `work` is called only if the epoch does begin.
+    /// Begins an epoch, and ends one that is under way. `work` is called only if the epoch does begin.
     pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
         self.check_process()?;
         let mut driven = self.driven();
@@ -238,7 +238,7 @@ impl Engine {
     /// lock.
     fn handle(&self, event: Event<PrefetchKey>) {
         if self.check_process().is_ok() {
-            // If work cannot be started ahead, it fails again, visibly, when the epoch is begun.
+            // If work cannot be started in advance, it fails again, visibly, when the epoch is begun.
             let _ = self.apply(&mut self.driven(), event);
         }
     }
@@ -262,7 +262,7 @@ impl Engine {
         started
     }
 
-    /// The function by which the work of an epoch reports. It does not keep the engine alive.
+    /// The function with which the work of an epoch reports. It does not keep the engine alive.
     fn report(&self, id: EpochId) -> Report {
         let engine = self.this.clone();
         Arc::new(move |event| {
@@ -317,7 +317,7 @@ impl Driven {
         }
     }
 
-    /// Starts the work of an epoch, as far as its control and admission permit.
+    /// Starts the work of an epoch, within the limits of its control and admission.
     fn prepare(&mut self, id: EpochId, key: &PrefetchKey, report: Report) -> Result<()> {
         let unplanned = || Error::new(ErrorKind::Internal, "an epoch that was not planned");
         let Work { plans, source, batches } = self.work.as_mut().ok_or_else(unplanned)?;

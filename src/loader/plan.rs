@@ -63,37 +63,38 @@ pub struct RankReads {
     pub padded: u64,
     /// The rows that no rank receives because they do not fill a step.
     pub dropped: u64,
-    /// The number of row groups that each lane holds to mix.
+    /// The number of row groups that each lane holds for mixing.
     pub pool: u32,
     /// The row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
     /// The bytes of their column chunks.
     pub stored_bytes: u64,
-    /// The most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are
-    /// used from there, the bytes of the largest row group.
+    /// The most bytes of decoded row groups at any step. For an exact shuffle over a cache, from which rows
+    /// are used directly, the bytes of the largest row group.
     pub peak_row_group_bytes: u64,
-    /// The step at which these bytes are held, counted from 0.
+    /// The step, counted from 0, at which these bytes are held.
     pub peak_step: u64,
-    /// The average number of row groups that a batch of this rank has rows of: the more, the better they are
-    /// mixed.
+    /// The average number of row groups from which a batch of this rank has rows. The larger it is, the
+    /// better rows are mixed.
     pub row_groups_of_a_batch: f64,
     /// The same average for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
-    /// The same number for the first batch. In epoch 0 the window deals rows while it fills, so its first
-    /// batches have rows of fewer row groups: the first one has rows of an eighth of those that the window
-    /// holds, and of at most 32, if these have enough rows.
+    /// The number of row groups from which the first batch has rows. In epoch 0 the window deals rows while
+    /// it fills, so its first batches have rows of fewer row groups: the first one has rows of an eighth of
+    /// those that the window holds, and of at most 32, if these have enough rows.
     pub row_groups_of_first_batch: u64,
     /// The first step, counted from 0, at which the window holds as many row groups as at any later one.
     pub full_window_step: u64,
-    /// Options that mix better, if batches have far fewer row groups than uniform ones because few fit the
-    /// window.
+    /// Options that mix better, if batches have far fewer row groups than uniform ones because few fit into
+    /// the window.
     pub better_mixing: Vec<BetterMixing>,
     /// The bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
-    /// The bytes that row groups and batches are expected to take at their peak, from the average lengths in
-    /// the footers, while the next epoch is being read as well. The training loop's own memory is not in it.
+    /// The bytes that row groups and batches are expected to take at their peak, computed from the average
+    /// lengths in the footers, while the next epoch is being read as well. The training loop's own memory is
+    /// not included.
     pub expected_memory: u64,
-    /// The most bytes that they take; `memory` or less.
+    /// The most bytes that row groups and batches take, which is at most `memory`.
     pub most_memory: u64,
 }
 
@@ -107,8 +108,8 @@ pub struct SourcePlan {
     pub rows: u64,
     /// The passes over the source that the epoch begins.
     pub passes: u64,
-    /// The rows of its passes that are not read: those that are left at the end of the last pass, and those
-    /// of steps that are passed over.
+    /// The number of rows in its passes that are not read: those that are left at the end of the last pass,
+    /// and those of steps that are skipped.
     pub unread: u64,
 }
 
@@ -188,10 +189,10 @@ impl Planned<'_> {
 }
 
 impl Planned<'_> {
-    /// The most bytes of row groups that are expected in memory at any step: those at hand, those on their
-    /// way for the steps after it, and in the later part of the epoch those with which the next one begins.
-    /// In stored order these wait for the row groups of this epoch; beside a window, which has its last row
-    /// groups early, they come at the same time.
+    /// The most bytes of row groups that are expected in memory at any step: those in use, those on their way
+    /// for the next steps, and in the later part of the epoch those with which the next one begins. In stored
+    /// order these wait for the row groups of this epoch; with a window, whose last row groups arrive early,
+    /// they come at the same time.
     fn on_their_way(&self, entered: &[Entered], steps: u64) -> u64 {
         let ahead = self.fetcher.at_once() + READ_AHEAD * self.fetcher.in_a_bunch();
         let of_first = entered.iter().take(ahead).map(|part| part.total).sum::<u64>();
@@ -201,7 +202,7 @@ impl Planned<'_> {
         for (place, part) in entered.iter().enumerate() {
             on_their_way += entered.get(place + ahead).map_or(0, |next| next.total);
             on_their_way -= part.total;
-            // The last parts stay at hand while the next epoch is prepared.
+            // The last parts stay in use while the next epoch is prepared.
             let is_late = part.step >= next_at || place + 1 == entered.len();
             let of_next = if is_late { of_first } else { 0 };
             let beside = if is_window { on_their_way + of_next } else { on_their_way.max(of_next) };
@@ -211,10 +212,10 @@ impl Planned<'_> {
     }
 }
 
-/// A part of the plan that is at hand from a step on.
+/// A part of the plan that is in use from a step on.
 struct Entered {
     step: u64,
-    /// The bytes of all parts that are at hand then.
+    /// The bytes of all parts that are in use at that step.
     at_hand: u64,
     /// The bytes that the part takes while it is on its way.
     total: u64,
@@ -259,20 +260,23 @@ impl fmt::Display for RankPlan {
                 let share = 100.0 * *rows as f64 / self.rows.max(1) as f64;
                 write!(
                     f,
-                    "\nsource {number}: {rows} rows ({share:.2} %) in {passes} {} over {size}, {unread} not read",
+                    "\nsource {number}: {rows} rows ({share:.2} %) in {passes} {} over its {size} rows, {unread} not read",
                     if *passes == 1 { "pass" } else { "passes" }
                 )?;
             }
             return Ok(());
         };
         let better = reads.better_mixing.iter().map(|better| {
-            format!("; about {:.0} with {}={}", better.row_groups_of_a_batch, better.option, better.rows)
+            format!(
+                "; about {:.0} row groups with {}={}",
+                better.row_groups_of_a_batch, better.option, better.rows
+            )
         });
         let better: String = better.collect();
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory \
+             {lanes} lanes with a window of {} row groups, rows of {:.0} row groups in a batch ({:.0} if drawn uniformly{better}), peak memory \
              about {}, at most {}; most row groups at step {}",
             reads.padded,
             reads.dropped,

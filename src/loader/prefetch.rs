@@ -30,7 +30,7 @@ pub(crate) struct PrefetchKey {
     pub(crate) order: OrderSpec,
 }
 
-/// Makes a walk over an epoch that only sees which parts enter.
+/// A function that makes a walk over an epoch which only finds the parts that enter.
 pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
 
 /// The row groups of one epoch on their way.
@@ -51,7 +51,7 @@ pub(super) struct PrefetchControl {
 }
 
 impl PrefetchControl {
-    /// Lets row groups be fetched as far as the first batches need them.
+    /// Lets row groups be fetched for the first batches.
     pub(super) fn start(&self) {
         self.head_start.raise(FetchLimit::HeadStart);
     }
@@ -86,12 +86,12 @@ enum FetchLimit {
 }
 
 /// How far fetching runs ahead of an epoch that has not begun, and may never begin: far enough for the
-/// batches that can be made ahead, and then for as many row groups as the store fetches at once, so that the
-/// store is busy when the epoch begins.
+/// batches that can be made in advance, and then for as many row groups as the store fetches at once, so that
+/// the store is busy when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
     slow_start: SlowStart,
-    /// The store, which counts the bytes fetched before.
+    /// The store, which counts the bytes that were fetched in advance.
     store: Store,
 }
 
@@ -115,7 +115,7 @@ impl HeadStart {
 
     /// Waits until the limit is at least this one.
     async fn reached(&self, limit: FetchLimit) {
-        // The sender is a field of this value, so it is not closed.
+        // The sender is a field of this value, so the channel is not closed.
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
@@ -168,7 +168,7 @@ impl RowGroupQueue {
 
 /// Parts that were fetched together.
 enum Arrival {
-    /// The parts were fetched, and are decoded when few others wait.
+    /// The parts were fetched, and will be decoded when few others wait.
     Fetched(Vec<Fetched>),
     Decoding(PendingRowGroups),
 }
@@ -185,9 +185,9 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 }
 
 impl Prefetch {
-    /// Begins to prefetch the row groups of `samples` that `scout` finds, as far as its control allows, which
-    /// is nothing at first, and reports to `watch`. The rows of a part come in the order of its deal, if
-    /// there are `deals`. Calls `ended` when nothing is fetched any more, for whatever reason.
+    /// Begins to prefetch the row groups of `samples` that `scout` finds, within the limit of its control,
+    /// which is nothing at first, and reports to `watch`. The rows of a part come in the order of its deal,
+    /// if there are `deals`. Calls `ended` when nothing more will be fetched, for whatever reason.
     pub(super) fn start(
         source: &Source,
         samples: Arc<EpochSamples>,
@@ -247,7 +247,7 @@ impl Prefetch {
             fetcher.run(parts, watched, begin, pass_on).await;
         };
         runtime.spawn(async move {
-            // This is created here, so that a task that never ran calls nothing.
+            // This is created here, so that a task that never ran does not call it.
             let _at_end = AtEnd(Some(ended));
             cancelled.run_until_cancelled_owned(fetch).await;
         });

@@ -7,7 +7,7 @@ use forebay_base::{Error, Result};
 
 use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
-/// The number of iterators given out in this process: each has a number of its own, so that a receipt of
+/// The number of iterators that were returned in this process. Each gets this number, so that a receipt of
 /// another loader, or of an abandoned epoch, is not mistaken for one of its successor.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
@@ -50,7 +50,7 @@ impl Receipt {
         batch_key(seed, self.epoch, self.row, rank)
     }
 
-    /// The global row after the batch.
+    /// The global row at which the batch ends.
     pub fn end(&self) -> u64 {
         self.row
     }
@@ -92,9 +92,9 @@ pub(super) struct Progress {
 #[derive(Clone, Debug, Default)]
 struct ProgressState {
     at: At,
-    /// Whether an iterator over `epoch` was returned: the next one is then for the following epoch.
+    /// Whether an iterator over `epoch` was returned. If so, the next iterator is for the following epoch.
     begun: bool,
-    /// The number of the iterator that was given out last, or of the position that was set since.
+    /// The number of the iterator that was returned last, or of the position that was set since.
     generation: u64,
 }
 
@@ -103,8 +103,8 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins `epoch`, or the next one if there is none: returns where it begins, and the iterator's
-    /// generation. An epoch that was restored in the middle is continued.
+    /// Begins `epoch`, or the next epoch if none is given. Returns where it begins, and the number of the
+    /// iterator. An epoch that was restored in the middle is continued.
     ///
     /// # Errors
     /// There is no epoch with this number.
@@ -146,7 +146,7 @@ impl Progress {
         }
     }
 
-    /// Whether no other iterator was given out since this one, and no position set.
+    /// Whether no other iterator was returned since this one, and no position was set.
     pub(super) fn is_last_begun(&self, generation: u64) -> bool {
         self.lock().generation == generation
     }

@@ -1,8 +1,8 @@
 //! A queue from the threads that make batches to the loop that takes them.
 //!
-//! Most channels spin and yield before they sleep. If all processors decode, a thread that yields comes back
-//! after a time slice of several milliseconds; one that sleeps is woken as soon as there is a value. So the
-//! consumer only ever waits on a condition variable.
+//! Most channels spin and yield before they sleep. If all processors decode, a thread that yields resumes
+//! only after a time slice of several milliseconds; one that sleeps is woken as soon as there is a value. So
+//! the consumer only ever waits on a condition variable.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -55,7 +55,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value, if it is there.
+    /// Takes the next value, if there is one.
     pub(crate) fn try_recv(&self) -> Option<T> {
         self.0.lock().0.pop_front()
     }

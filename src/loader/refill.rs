@@ -1,9 +1,9 @@
-//! Batches in which every row is bad: each gets the next good row of its rank, so that none is empty.
+//! Batches in which every row is bad: each gets the next good row of its rank, so that no batch is empty.
 //!
-//! The data and the plan alone determine the row that stands in: it is the first row of the next batch that
-//! has any, and after the last batch of the epoch the first row of its first such batch. So it does not
-//! depend on which thread came first, nor on where the epoch was resumed. It is delivered once more than
-//! otherwise, and counts as repeated.
+//! The data and the plan alone determine the row that fills such a batch: it is the first row of the next
+//! batch that has any, and after the last batch of the epoch the first row of the epoch's first such batch.
+//! So it does not depend on which thread came first, nor on where the epoch was resumed. It is delivered one
+//! more time than otherwise, and counts as repeated.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Taken {
     pub(super) made: Collated,
     /// The global row after the batch.
     pub(super) end: u64,
-    /// The rows of the batch that another rank also has, or that stand in for others.
+    /// The number of rows of the batch that are repeats of another rank's rows, or that replace others.
     pub(super) padded: u64,
 }
 
@@ -31,7 +31,7 @@ impl Taken {
     }
 }
 
-/// A row that can stand in for others.
+/// A row that can fill a batch without good rows.
 pub(super) struct StandIn {
     row: RecordBatch,
     number: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// The first row of a batch, as a row that can stand in.
+    /// The first row of a batch, as a row that can fill others.
     pub(super) fn first_of(batch: &RecordBatch, numbers: &[u64], keys: Option<&[u64]>) -> Result<Self> {
         let row = repeated(batch, 1)?;
         Ok(StandIn {
@@ -59,16 +59,16 @@ pub(super) struct Refill {
     row_mask: bool,
     /// The number of bad rows that the epoch left out before it was resumed.
     before: u64,
-    /// The bad rows since, in all batches that came in.
+    /// The bad rows since then, in all batches that arrived.
     bad: Vec<BadRow>,
-    /// Batches that have not been passed on: empty ones, until one comes that has a row.
+    /// Batches that have not been passed on: empty ones, until a batch arrives that has a row.
     waiting: VecDeque<Taken>,
     /// The first row of the epoch that can be delivered, once it is known.
     first: Option<StandIn>,
 }
 
 impl Refill {
-    /// `withholds` says that rows may be left out that are not bad.
+    /// `withholds` says that rows that are not bad may be left out too.
     pub(super) fn new(
         (on_bad_row, withholds): (OnBadRow, bool),
         row_mask: bool,
@@ -107,7 +107,7 @@ impl Refill {
         &self.bad
     }
 
-    /// The number of bad rows that the epoch has left out when it is at row `end`.
+    /// The number of bad rows that the epoch left out before row `end`.
     pub(super) fn skipped_until(&self, end: u64) -> u64 {
         self.before + self.bad.partition_point(|bad| bad.end <= end) as u64
     }

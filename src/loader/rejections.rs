@@ -1,4 +1,4 @@
-//! Bad rows that functions behind a loader find: they are listed and counted like those that the loader
+//! Bad rows that functions behind a loader find. They are listed and counted like those that the loader
 //! finds.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +29,7 @@ struct OfSource {
 }
 
 impl Loader {
-    /// The record of rows that functions reject in the epoch that begins.
+    /// The record of rows that functions reject in an epoch that begins.
     pub fn rejections(&self) -> Rejections {
         let source = |source: &Arc<Source>| OfSource {
             catalog: source.fetcher.reads.catalog.clone(),
@@ -43,7 +43,7 @@ impl Loader {
 }
 
 impl Rejections {
-    /// Records the rows that were rejected in the next batch, by their ordinals among its rows, with the
+    /// Records the rows of the next batch that were rejected, by their ordinals among its rows, with the
     /// reasons. The receipt of the remaining batch counts them. The rows are listed even if there are more
     /// than allowed. `last` is the last bad row that the epoch itself had found until then.
     pub fn settle(
@@ -88,7 +88,7 @@ impl Rejections {
         (rows, Ok(Receipt { skipped, ..after.clone() }))
     }
 
-    /// Counts rows that stand in for rejected ones.
+    /// Counts rows that replace rejected ones.
     pub fn repeats(&self, rows: u64) {
         self.monitor.padded.fetch_add(rows, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The rows of any step, past or to come: computed from the plan, without reading any.
+//! The rows of any step, past or to come. They are computed from the plan, and no row is read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use crate::shard::{
 };
 
 /// The plan of a run, which knows the rows of each step without reading any.
-/// [`Loader::rewind`](super::Loader::rewind) makes it, or, if only a saved position of the run is left,
-/// [`Dataset::rewind`](crate::Dataset::rewind) and [`Rewind::of`].
+/// [`Loader::rewind`](super::Loader::rewind) makes it; if only a saved position of the run is left,
+/// [`Dataset::rewind`](crate::Dataset::rewind) and [`Rewind::of`] do.
 #[derive(Clone, Debug)]
 pub struct Rewind {
     pub(super) sources: Vec<SourceOrder>,
     pub(super) mixed: Option<Mixed>,
-    /// The progress of the run: its epoch, and the rows of it that were handed over.
+    /// The progress of the run: its epoch, and how many rows of it were handed over.
     pub(super) at: (u64, u64),
 }
 
@@ -41,8 +41,8 @@ pub(super) struct Mixed {
     split: MixSplit,
 }
 
-/// The order that was asked for last, which a loader keeps: to permute a million row groups takes longer than
-/// to find a step in them.
+/// The order that was asked for last, which a loader keeps, because permuting a million row groups takes
+/// longer than finding a step in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastAsked(Arc<Mutex<Option<Asked>>>);
 
@@ -77,7 +77,7 @@ impl Rewind {
         self.mixed.as_ref().map_or_else(|| self.sources[0].split.shard, |mixed| mixed.split.shard).world()
     }
 
-    /// The number of steps of each epoch, including those that are passed over; in a mix, those of the epoch
+    /// The number of steps of each epoch, including those that are skipped; in a mix, the number of the epoch
     /// that the run is in.
     pub fn steps(&self) -> u64 {
         match &self.mixed {
@@ -88,12 +88,12 @@ impl Rewind {
 
     /// The places where the rows of a rank's batch are stored, in the order of delivery; for samples of
     /// several rows, sample by sample. A step is counted from the beginning of its epoch, with the batches of
-    /// this run. A step that is passed over still has its rows here, and so do rows that
+    /// this run. A step that is skipped still has its rows here, and so do rows that
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
     ///
     /// # Errors
-    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its
-    /// steps cannot be counted.
+    /// Fails if there is no such step or rank, or if the epoch is under way and began with other batches, so
+    /// that its steps cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
         let plan = Arc::new(mixed.planned(epoch)?.whole());
@@ -120,7 +120,7 @@ impl Rewind {
     /// The epoch of a step that is counted through all epochs, and the step's number in that epoch.
     ///
     /// # Errors
-    /// In a mix, the step is further away than numbers reach.
+    /// Fails in a mix if the step is further away than numbers reach.
     pub fn locate(&self, step: u64) -> Result<(u64, u64)> {
         match &self.mixed {
             None => {
@@ -152,9 +152,8 @@ impl Rewind {
         .unwrap_or_default())
     }
 
-    /// The batches of a rank in the form of [`step`](Self::step), one after another: in the epoch under way
-    /// from where the run is, and in any other epoch from its beginning. Steps that are passed over are left
-    /// out.
+    /// The batches of a rank in the form of [`step`](Self::step), one after another. In the epoch under way
+    /// they begin where the run is, and in any other epoch at its beginning. Skipped steps are left out.
     ///
     /// # Errors
     /// There is no such rank.
@@ -243,7 +242,7 @@ impl LastAsked {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_kept = last.as_ref().is_some_and(|asked| asked.epoch == epoch && asked.spec == spec);
         if !is_kept {
-            // Two orders at a time would take twice the memory.
+            // Keeping two orders at a time would take twice the memory.
             *last = None;
         }
         let asked = last.get_or_insert_with(|| {
@@ -258,7 +257,8 @@ impl LastAsked {
 struct Places {
     catalog: Arc<Catalog>,
     samples: Arc<EpochSamples>,
-    /// Parts that have entered and have not left: finding their samples may take work.
+    /// The parts that have entered and have not left, with their samples, because finding these may take
+    /// work.
     parts: HashMap<Part, Option<PartSamples>>,
 }
 

@@ -26,28 +26,28 @@ use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
 
-/// One row group may take the memory for row groups, divided by this, with its cells in another form; larger
-/// ones are kept as stored.
+/// In another form, the cells of one row group may take the memory for row groups divided by this number;
+/// larger row groups are kept as stored.
 const FORM_DIVISOR: u64 = 8;
 
-/// The source of row groups, and the way to decode them.
+/// Where row groups are read from, and how they are decoded.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) runtime: Handle,
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<SampleIndex>,
-    /// The way to make batches of the rows.
+    /// Makes batches from the rows.
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
     /// The most bytes that one row group may decode to.
     pub(super) limit: u64,
-    /// The number of batches that may be made or waiting at once.
+    /// The number of batches that may be being made or waiting at once.
     pub(super) ahead: usize,
-    /// Whether rows are to be used from the cache as soon as they are in it, because memory does not hold all
-    /// of them.
+    /// Whether rows are used from the cache as soon as they are in it, because they do not all fit into
+    /// memory.
     pub(super) exchange: bool,
-    /// Samples the cells of the data set for the choice of a cache form.
+    /// Samples the cells of the data set, to choose a cache form.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
@@ -57,7 +57,7 @@ type Deal = Box<[u32]>;
 /// Parts that were fetched together, with their deals.
 type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
 
-/// Parts on their way that were fetched together: the parts arrive in plan order, and their rows when they
+/// Parts on their way that were fetched together. The parts arrive in plan order, and their rows when they
 /// are decoded.
 pub(super) struct PendingRowGroups {
     /// The number of parts that [`wait`](Self::wait) has not returned yet.
@@ -98,19 +98,19 @@ pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
     /// The samples of the epoch.
     pub(super) samples: Arc<EpochSamples>,
-    /// The order in which the rows of parts are delivered; without it rows are only passed on.
+    /// The order in which the rows of parts are delivered; without it, rows are only passed on.
     pub(super) deals: Option<Arc<Deals>>,
     pub(super) end: CancellationToken,
 }
 
 impl RowGroupDecoder {
-    /// The number of row groups that are decoded before their turn in the plan: few, since batches are made
-    /// on the same threads.
+    /// The number of row groups that are decoded before their turn in the plan. It is small, because batches
+    /// are made on the same threads.
     pub(super) fn at_once(&self) -> usize {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode parts that were fetched together; `place` is returned when the last of them is taken,
+    /// Begins to decode parts that were fetched together. `place` is returned when the last of them is taken,
     /// `turn` when its decoding has ended.
     pub(super) fn start(
         &self,
@@ -139,8 +139,8 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, or one of
-    /// them is damaged.
+    /// Decodes parts to consecutive rows. Gives the parts back if that is not possible, or if one of them is
+    /// damaged.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,
@@ -198,7 +198,7 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(..) => {
                 Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
             }
-            // These rows come from the cache as they are.
+            // These rows come from the cache unchanged.
             FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
         };
         let read = caught(|| {
@@ -233,8 +233,8 @@ impl RowGroupDecoder {
         if self.source.collator.needs_deals { resident } else { resident.without_deal() }
     }
 
-    /// Has `whole` written to disk, on the runtime's blocking threads, and hands over the part of it that was
-    /// asked for: at once, or from the cache.
+    /// Starts writing `whole` to disk, on the runtime's blocking threads, and hands over the wanted part of
+    /// it: at once, or from the cache.
     fn keep(
         &self,
         (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
@@ -251,7 +251,7 @@ impl RowGroupDecoder {
             let renewer = Arc::new(self.clone());
             self.source.runtime.spawn_blocking(move || {
                 watch.go_on(Phase::Writing);
-                // Rows that are not kept are used in the form that memory was planned for.
+                // Rows that are not kept are used in the form for which memory was planned.
                 let resident = match writer.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
@@ -302,8 +302,8 @@ impl RowGroupDecoder {
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
     }
 
-    /// Decodes the rows of a part. The damage may be in the transferred copy: the row group is fetched once
-    /// more before it is an error.
+    /// Decodes the rows of a part. Damage may be only in the transferred copy, so the row group is fetched
+    /// once more before it is an error.
     fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
         let Source { fetcher, limit, .. } = &self.source;
         let decode = |chunks| reader::read(fetcher, &self.samples, part, chunks, *limit);
@@ -313,8 +313,8 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Turns a fetched head into rows, in memory of their own, since they are few of the rows that their
-    /// pages hold.
+    /// Turns a fetched head into rows, copied to memory of their own, because they are few of the rows that
+    /// their pages hold.
     fn read_head(&self, FetchedHead { head, found }: FetchedHead) -> Result<Resident> {
         let (Source { fetcher, collator, limit, .. }, samples) = (&self.source, &*self.samples);
         let chunks = match found {
@@ -349,7 +349,7 @@ impl RowGroupDecoder {
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
-                // Where the plan relies on the cache, there is no memory for them.
+                // If the plan relies on the cache, there is no memory for them.
                 let resident = match self.source.exchange || collator.held.is_none() {
                     true => resident,
                     false => {
@@ -440,7 +440,7 @@ impl fmt::Debug for RowGroupDecoder {
     }
 }
 
-/// The rows of a part, and the rows of its row group to be kept.
+/// The rows of a part, and the rows of its row group that will be cached.
 struct Read {
     resident: Resident,
     keep: Option<(CacheWriter, RecordBatch)>,

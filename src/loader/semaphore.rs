@@ -21,7 +21,7 @@ pub(crate) struct BatchSemaphore(Arc<Permits>);
 #[derive(Debug)]
 struct Permits {
     state: Mutex<SemaphoreState>,
-    /// A waiting thread is woken when this many permits are free.
+    /// The number of free permits at which a waiting thread is woken.
     wake_at: usize,
     /// The bytes for batches, including those that the consumer holds.
     bytes: u64,
@@ -31,7 +31,7 @@ struct Permits {
 #[derive(Debug)]
 struct SemaphoreState {
     free: usize,
-    /// The bytes of batches that are made or waiting.
+    /// The bytes of batches that are being made or waiting.
     reserved: u64,
 }
 
@@ -89,7 +89,7 @@ impl BatchSemaphore {
     }
 
     /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is enough. The first
-    /// batch of an epoch always passes: its consumer waits for it, and returns nothing before.
+    /// batch of an epoch is always granted, because its consumer waits for it and returns nothing before.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;

@@ -18,32 +18,33 @@ use needed::{Needed, listed_while_read};
 /// side.
 const MIN_AHEAD: u64 = 3;
 
-/// Batches are made further ahead if memory allows, up to this many: decoding one row group holds up many
-/// small batches, and one photograph of 40 megapixels takes as long as several large ones.
+/// The most batches that are made ahead, if memory allows. Decoding one row group holds up many small
+/// batches, and one photograph of 40 megapixels takes as long as several large ones.
 const MAX_AHEAD: u64 = 32;
 
-/// Batches made further ahead may take the budget divided by this.
+/// Batches beyond the fewest may take the budget divided by this number.
 const AHEAD_DIVISOR: u64 = 8;
 
-/// Batches may take the budget divided by this before fewer are made ahead.
+/// Batches may take the budget divided by this number; beyond that, fewer are made ahead.
 const BATCHES_DIVISOR: u64 = 2;
 
-/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, for the plan to need
-/// them: enough that one is always ready, few enough that they are still in the processor's caches.
+/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, until the plan needs
+/// them: enough that one is always ready, and few enough that they are still in the processor's caches.
 pub(super) const READ_AHEAD: usize = 2;
 
-/// The bytes that a run takes beside row groups and batches: for threads, and for what the allocator keeps.
+/// The bytes that a run takes in addition to row groups and batches: for threads, and for what the allocator
+/// keeps.
 const OVERHEAD_BYTES: u64 = 16 << 20;
 
-/// The way in which batches are made together.
+/// How many batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// Each batch is made alone: making one takes long.
+    /// Each batch is made alone, because making one takes long.
     Alone,
-    /// The rows are in the order in which they are dealt: enough batches are made together that the work on a
+    /// The rows are in the order in which they are dealt. Enough batches are made together that the work on a
     /// column outweighs handing it out.
     Dealt,
-    /// The rows are anywhere: enough batches are made together that a row group's column is read in one go,
+    /// The rows are anywhere. Enough batches are made together that a row group's column is read in one go,
     /// and few enough that the consumer does not wait for batches that it does not need yet.
     Scattered,
 }
@@ -61,7 +62,7 @@ impl Grouping {
     }
 }
 
-/// The number of batches that exist beside those that have a permit: one that waits for a permit, the
+/// The number of batches that exist in addition to those that have a permit: one that waits for a permit, the
 /// consumer's present one and the one before it, and the first one of the next epoch.
 const BATCHES_BEYOND_QUEUE: u64 = 4;
 
@@ -69,19 +70,19 @@ const BATCHES_BEYOND_QUEUE: u64 = 4;
 /// the order of reading.
 const PLACE_BYTES: u64 = 24;
 
-/// How often a larger budget is tried before it is suggested: each time the missing bytes are added, of which
+/// How often a larger budget is tried before it is suggested. Each time the missing bytes are added, of which
 /// row groups get at least a third.
 const MAX_TRIES: usize = 64;
 
 /// A piece of a row group that is too large to be shuffled as a whole should take the memory for row groups
-/// divided by this.
+/// divided by this number.
 const PIECE_DIVISOR: u64 = 16;
 
-/// Lists may take the budget divided by this before those of the next epoch are made late.
+/// If lists take more than the budget divided by this number, those of the next epoch are made late.
 const LISTS_DIVISOR: u64 = 16;
 
-/// The next epoch is prepared after an epoch's steps divided by this; if lists are long, that many steps
-/// before its end.
+/// The next epoch is prepared when an epoch's steps divided by this number are done; if lists are long, when
+/// that number of steps is left.
 const NEXT_AFTER_DIVISOR: u64 = 4;
 
 /// The budget, divided.
@@ -133,15 +134,15 @@ impl Batches {
     }
 }
 
-/// The inputs by which an error suggests a budget that is enough.
+/// The numbers from which an error suggests a sufficient budget.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     batches: Batches,
     /// The average number of rows in a row group.
     group_rows: u64,
-    /// Row groups may be shuffled in pieces of fewer rows than this.
+    /// The size in rows below which row groups may be shuffled in pieces.
     pieces_below: u64,
-    /// The bytes that grow with the data set: for the sets of selected rows and for the catalogue.
+    /// The bytes that grow with the data set, for the sets of selected rows and for the catalogue.
     beside: u64,
 }
 
@@ -149,7 +150,7 @@ impl Sizing {
     /// Divides `memory` for batches, with a part for the workspace if decoding uses it.
     ///
     /// # Errors
-    /// The budget is too small even for the fewest batches.
+    /// Fails if the budget is too small even for the fewest batches.
     pub(super) fn new(memory: u64, batches: Batches) -> Result<Self> {
         let Batches { rows, bytes, grouping, uses_workspace, .. } = batches;
         let made_together = bytes.max(1);
@@ -219,12 +220,12 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// Sets the share of row groups: the rest after the lists, but enough for the largest row group to pass
-    /// alone, beside which only its own lists exist. If the footers do not give the lengths of values,
-    /// batches get half of the budget, as far as the row groups leave it to them.
+    /// Sets the share of row groups: the rest after the lists, but enough for the largest row group to be
+    /// granted alone, when only its own lists exist. If the footers do not give the lengths of values,
+    /// batches get half of the budget, unless the row groups need more.
     ///
     /// # Errors
-    /// The window does not fit, or a row group does not pass even alone.
+    /// Fails if the window does not fit, or if a row group does not fit even alone.
     pub(super) fn settle(
         self,
         reads: &Reads,
@@ -244,7 +245,7 @@ impl Sizing {
         Ok(Sizing { batches: self.batches + rest - row_groups, row_groups, lists, ..self })
     }
 
-    /// Refuses a window that does not fit, with the number of rows that does.
+    /// Refuses a window that does not fit, and names the number of rows that does.
     pub(super) fn check(
         &self,
         reads: &Reads,
@@ -272,8 +273,8 @@ impl Sizing {
             given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
         if let Some(group) = largest_group {
             let alone = reads.alone(group, listed);
-            // The suggested budget is enough for the window as well, since the next error would name more
-            // otherwise.
+            // The suggested budget is enough for the window as well; otherwise the next error would name a
+            // larger one.
             let whole = alone.bytes.max(self.window_bytes(reads, needed, order));
             let admitted = reads.admit(&alone, &budget, |_| self.total(whole));
             admitted.map_err(|error| {
@@ -339,8 +340,8 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The bytes of row groups and lists that a window takes; 0 if row groups pass one at a time, or if a
-    /// cache holds all rows.
+    /// The bytes of row groups and lists that a window takes; 0 if row groups are granted memory one at a
+    /// time, or if a cache holds all rows.
     fn window_bytes(&self, reads: &Reads, needed: Needed, order: &OrderSpec) -> u64 {
         let is_mapped = reads.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
         match is_alone(needed, order) || (order.is_exact() && is_mapped) {
@@ -349,7 +350,7 @@ impl Sizing {
         }
     }
 
-    /// The next move if a row group of `rows` rows is too large to be shuffled, unless it is in such pieces
+    /// The hint for a row group of `rows` rows that is too large to be shuffled; none if it is in such pieces
     /// already, or cannot be cut.
     fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_DIVISOR);
@@ -360,7 +361,7 @@ impl Sizing {
         is_smaller.then(|| format!("or shuffle in pieces: `piece_rows={fit}`"))
     }
 
-    /// Refuses heads that do not fit while the cache keeps all rows, since heads stay in memory.
+    /// Refuses heads that do not fit while the cache keeps all rows, because heads stay in memory.
     fn check_heads(&self, reads: &Reads, counts: &[u32]) -> Result<()> {
         let groups = (0..counts.len()).filter(|&group| counts[group] > 0);
         let heads: u64 = groups.clone().map(|group| reads.heads.cost(group as u32).held).sum();
@@ -406,13 +407,13 @@ impl Sizing {
         memory
     }
 
-    /// The most bytes of one batch: it passes alone, beside those that the consumer holds.
+    /// The most bytes of one batch, which is granted alone, in addition to those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
 
     /// The memory that an epoch of this many steps is expected to take, if its row groups take this many
-    /// bytes: with as many batches as are made ahead, of rows of average length.
+    /// bytes. It counts all batches that are made ahead, with rows of average length.
     pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
         let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
         let batches = self.asked.batches.bytes.saturating_mul(made);
@@ -431,20 +432,20 @@ impl Sizing {
         self.memory.saturating_sub(self.asked.beside)
     }
 
-    /// The step, of `steps`, at which the next epoch is prepared.
+    /// The step, out of `steps`, at which the next epoch is prepared.
     pub(super) fn next_at(&self, steps: u64) -> u64 {
         let early = steps / NEXT_AFTER_DIVISOR;
         if self.lists <= self.memory / LISTS_DIVISOR { early } else { steps - early }
     }
 }
 
-/// Whether row groups pass one at a time: that is always possible, because the excess of one over the budget
-/// is bounded.
+/// Whether row groups are granted memory one at a time. That is always possible, because one may exceed the
+/// budget only by a fixed amount.
 fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
     order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }
 
-/// The largest number below `limit` that fits, given that all smaller ones fit as well.
+/// The largest number below `limit` that fits, if all smaller numbers fit as well.
 fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (0, limit);
     while high - low > 1 {

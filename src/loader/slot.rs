@@ -1,18 +1,20 @@
 //! The memory of a reused buffer, and its registration with the driver of a device.
 //!
-//! A device copies from memory that its driver knows to stay in place. To register memory takes longer than
-//! to copy it, so it pays for memory that batch after batch uses: a slot is registered once in its life.
+//! A device copies from memory that its driver knows to stay in place. Registering memory takes longer than
+//! copying it, so it is worthwhile for memory that batch after batch uses: a slot is registered once in its
+//! life.
 //!
 //! Drivers register whole pages, and no page twice. So a slot that is large enough to be registered has its
-//! pages to itself. The party that registered a slot gets its memory when it is no longer used, and frees it
-//! after the registration has ended.
+//! pages to itself. The owner of the registration gets the slot's memory when it is no longer used, and frees
+//! it after the registration has ended.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 
-/// Slots of fewer bytes share pages with other memory, and are not registered: copying them costs little.
+/// The least number of bytes of a slot that has pages to itself and may be registered. Copying smaller slots
+/// costs little.
 pub(super) const MIN_OF_PAGES: usize = 1 << 20;
 
 /// The largest page of a machine that has devices: 64 KiB, on some machines with aarch64.
@@ -74,7 +76,7 @@ impl Slot {
         Slot { bytes: memory, anchor, pages: Some(Arc::new(pages)) }
     }
 
-    /// The pages of the slot, if it has some to itself.
+    /// The slot's pages, if it has pages to itself.
     pub(super) fn pages(&self) -> Option<&Arc<Pages>> {
         self.pages.as_ref()
     }
@@ -114,7 +116,7 @@ impl Pages {
         matches!(*self.state(), State::Registered(_))
     }
 
-    /// Whether the caller is to register the pages: true for the first caller.
+    /// Whether the caller should register the pages: true for the first caller only.
     pub fn claim(&self) -> bool {
         let mut state = self.state();
         let is_new = matches!(*state, State::New);

@@ -1,42 +1,43 @@
 //! Limits how many row groups may be on their way at once while a window fills: few at first, and more as
 //! long as that is faster.
 //!
-//! Row groups on their way share the link, so that each waits for all others, and while few have come the
-//! next one is needed soon. If the link is the limit, a number that fills it is enough. If the distance is
-//! the limit, more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*),
-//! this begins with few and measures.
+//! Row groups on their way share the link, so each waits for all others; and while few have arrived, the next
+//! one is needed soon. If the link is the limit, a number that fills it is enough. If the distance is the
+//! limit, more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*), this
+//! begins with few and measures.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 /// In addition to the parts that the first batch needs, `parts / BESIDE_FIRST_DIVISOR` others are on their
-/// way before it has come; after it, one more than that at once, at first.
+/// way before that batch has arrived. After it, one more than that number are on their way at once, at first.
 const BESIDE_FIRST_DIVISOR: usize = 3;
 
-/// The fewest parts at once after the first batch has come, and before it if they have [`MAX_FREE_BYTES`]
-/// together at most.
+/// The fewest parts at once after the first batch has arrived, and before it if they have at most
+/// [`MAX_FREE_BYTES`] together.
 const MIN_AT_ONCE: usize = 3;
 
 /// A trial has `parts / GROWTH_DIVISOR` more parts at once, rounded up.
 const GROWTH_DIVISOR: usize = 2;
 
-/// The rounds of measuring between a trial that gained nothing and the next one: some requests are late by
-/// chance.
+/// The number of rounds of measuring between a trial that gained nothing and the next one, because some
+/// requests are late by chance.
 const ROUNDS_OF_REST: u32 = 3;
 
-/// The gain in speed that more parts at once must bring to be kept.
+/// The gain in speed that more parts at once must bring to be kept, as a factor.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// After this many times the parts of the first batch there is no limit: the window is full, or it holds
-/// enough that the next part is not needed at once.
+/// When this many times the parts of the first batch have arrived, there is no limit: the window is full, or
+/// it holds enough that the next part is not needed at once.
 const WHILE_FILLING: usize = 16;
 
-/// Parts of this many bytes together may be on their way in any case: they do not occupy a link for long.
+/// Parts that together have this number of bytes may be on their way in any case, because they do not occupy
+/// a link for long.
 const MAX_FREE_BYTES: u64 = 8 << 20;
 
-/// The parts of one epoch that were fetched, and how many more may be on their way. One task asks, several
-/// report.
+/// Counts the parts of one epoch that were fetched, and limits how many more may be on their way. One task
+/// asks, several report.
 pub(super) struct SlowStart(watch::Sender<SlowStartState>);
 
 #[derive(Debug, Default)]
@@ -48,11 +49,11 @@ struct SlowStartState {
     asked: u64,
     /// The number of parts asked for that the first batch needs.
     of_first: usize,
-    /// How many parts may be on their way after those of the first batch have come.
+    /// How many parts may be on their way at once after those of the first batch have arrived.
     at_once: usize,
-    /// The limit before this one, and the rate in parts a second that it gave, if this one is a trial.
+    /// If the present limit is a trial, the limit before it, and the rate in parts a second that it gave.
     before: Option<(usize, f64)>,
-    /// The rounds until the next trial.
+    /// The number of rounds until the next trial.
     rest: u32,
     /// The time when the present round of measuring began, and the number of parts fetched by then.
     round: Option<(Instant, usize)>,
@@ -63,13 +64,13 @@ impl SlowStart {
         SlowStart(watch::Sender::new(SlowStartState::default()))
     }
 
-    /// Waits until the `begun`-th part, of this many bytes, may be asked for; the first batch needs it if
-    /// `is_of_first`.
+    /// Waits until the `begun`-th part, of this number of bytes, may be asked for. `is_of_first` says that
+    /// the first batch needs it.
     pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
             self.0.send_modify(|state| *state = state.with_one_more_of_first());
         }
-        // The sender is a field of this value, so it is not closed.
+        // The sender is a field of this value, so the channel is not closed.
         drop(self.0.subscribe().wait_for(|state| state.admits(begun, bytes)).await);
         self.0.send_modify(|state| state.asked = state.asked.saturating_add(bytes));
     }
@@ -81,7 +82,7 @@ impl SlowStart {
 }
 
 impl SlowStartState {
-    /// The state with one more part that the first batch needs; measuring begins after the last such part.
+    /// The state with one more part that the first batch needs. Measuring begins after the last such part.
     fn with_one_more_of_first(&self) -> SlowStartState {
         let of_first = self.of_first + 1;
         let (fetched, bytes, asked) = (self.fetched, self.bytes, self.asked);
@@ -92,7 +93,7 @@ impl SlowStartState {
     /// Whether the `begun`-th part, of this many bytes, may be asked for.
     fn admits(&self, begun: usize, bytes: u64) -> bool {
         let at_once = match self.fetched < self.of_first {
-            // On a narrow link the first batch would take that many times as long.
+            // On a narrow link, the first batch would otherwise take several times as long.
             true if self.asked.saturating_add(bytes) > MAX_FREE_BYTES => 0,
             true => MIN_AT_ONCE,
             false => self.at_once,
@@ -141,9 +142,9 @@ impl SlowStartState {
 mod tests {
     use super::*;
 
-    /// Fetches parts of `bytes` as they are admitted, from a store whose rate, in parts a second, follows
-    /// from the number on their way. Returns the largest number on their way after those of the first batch
-    /// had come, and the limit at the end.
+    /// Fetches parts of `bytes` as they are admitted, from a store whose rate, in parts a second, depends on
+    /// how many are on their way. Returns the largest number on their way after those of the first batch had
+    /// arrived, and the limit at the end.
     fn at_once(of_first: usize, parts: usize, bytes: u64, rate: impl Fn(usize) -> f64) -> (usize, usize) {
         let mut state =
             (0..of_first).fold(SlowStartState::default(), |state, _| state.with_one_more_of_first());

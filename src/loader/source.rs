@@ -46,14 +46,14 @@ pub(super) struct Source {
     /// The options, with the defaults filled in.
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
-    /// Rows of which no sample is made, which each epoch counts as bad.
+    /// The rows that are in no sample, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
     pub(super) filter: Option<String>,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
     /// The rows that are denied from a step on.
     pub(super) withheld: Withheld,
-    /// The files of the data set as a position has them, once they are asked for.
+    /// The files of the data set in the form in which a position stores them, computed when needed.
     pub(super) files: OnceLock<SavedFiles>,
     /// A warning about the options, which is returned once.
     pub(super) warning: Mutex<Option<String>>,
@@ -76,14 +76,14 @@ fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
 
 /// A pass that begins.
 pub(super) struct Begun {
-    /// The number of its iterator.
+    /// The number of the pass's iterator.
     pub(super) generation: u64,
     /// The number of bad rows left out before the row at which it continues.
     pub(super) skipped: u64,
     /// The key of its plan, and the key of the one that is prepared.
     pub(super) keys: Vec<PrefetchKey>,
-    /// Whether rows that are denied from a step of the pass on are left out of all of it, for its first row
-    /// to stand in for others.
+    /// Whether rows that are denied from a step of the pass on are left out of the whole pass, because its
+    /// first row fills other batches.
     pub(super) stands_in: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Open {
 }
 
 impl Source {
-    /// The source of row groups; `is_exact` means that all of them are used at once.
+    /// Where row groups are read from; `is_exact` means that all of them are used at once.
     pub(super) fn row_groups(&self, is_exact: bool) -> Result<row_groups::Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
@@ -117,8 +117,8 @@ impl Source {
         })
     }
 
-    /// Begins a pass, and prepares the one after it if that is given. `is_part` means that the pass is a part
-    /// of an epoch, which then reports the consumer's waits itself.
+    /// Begins a pass, and prepares the pass after it if that is given. `is_part` means that the pass is a
+    /// part of an epoch, which then reports the consumer's waits itself.
     pub(super) fn begin(
         self: &Arc<Self>,
         is_part: bool,
@@ -146,7 +146,7 @@ impl Source {
             let owed = order.steps(number, &split, start);
             let refill = if start == 0 { refill(0, &self.left_out) } else { refill(skipped, &[]) };
             let beginning = match start {
-                // The first row may be denied later, and must not stand in then.
+                // The first row may be denied later, and must not fill other batches then.
                 0 if stands_in || self.withheld.is_empty() => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
@@ -193,8 +193,8 @@ impl Source {
         })
     }
 
-    /// The way to read a pass under way again from its beginning, once only the first row that can be
-    /// delivered is missing.
+    /// Reads a pass under way again from its beginning, when only the first row that can be delivered is
+    /// missing.
     fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
@@ -206,7 +206,7 @@ impl Source {
         }))
     }
 
-    /// File, row group and row of the row with this ordinal in the data set, which receipts have.
+    /// File, row group and row of the row with this ordinal in the data set, by which receipts name it.
     pub(super) fn row_place(&self, number: u64) -> Option<Place> {
         let catalog = &self.collator.catalog;
         let after = catalog.groups.partition_point(|group| group.first_row <= number);
@@ -216,7 +216,8 @@ impl Source {
         Some(Place::file(file.location.clone()).row_group(group.index).row(row))
     }
 
-    /// The progress of a pass over this source: its first row in the epoch is row 0 of `first_pass`.
+    /// The progress of a pass over this source. Row 0 of `first_pass` is the first row of the source in the
+    /// epoch.
     pub(super) fn saved(&self, first_pass: u64, rows: u64, skipped: u64) -> SavedSource {
         let tables = self.fetcher.reads.catalog.tables.iter();
         let tables = tables.map(|table| SavedTable {
@@ -292,8 +293,8 @@ impl Source {
         self.adopted(&saved.order)
     }
 
-    /// Adopts the rows that a saved order passes over, if none were given. Ranges that come after row `row`
-    /// of `epoch` must be passed over here as well.
+    /// Adopts the rows that a saved order skips, if the user gave none. Ranges that come after row `row` of
+    /// `epoch` must be skipped here as well.
     pub(super) fn take_skips(
         &self,
         order: &mut OrderSpec,
@@ -306,13 +307,12 @@ impl Source {
         let is_ahead = |rows: &&SkippedRows| (rows.epoch, rows.to) > (epoch, row);
         let missing = saved.skipped.iter().filter(is_ahead).find(|rows| !order.skipped.contains(rows));
         let Some(SkippedRows { epoch, from, to }) = missing else { return Ok(()) };
-        let cause =
-            format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
+        let cause = format!("the state skips rows {from} to {to} of epoch {epoch}, but this loader does not");
         Err(Error::new(ErrorKind::StateMismatch, cause)
-            .hint("leave out `skip_steps` to use that of the state, or give all of its ranges"))
+            .hint("leave out `skip_steps` to use the ranges of the state, or give all of them"))
     }
 
-    /// A hash of the rows that this source, alone, withheld before a place of the run.
+    /// A hash of the rows that this source, outside of a mix, withheld before a place of the run.
     pub(super) fn withheld_at(&self, place: (u64, u64)) -> Option<String> {
         let split = self.split(&self.order());
         self.withheld.digest(|step| place_of(step, &split) < place)

@@ -1,5 +1,5 @@
-//! The state that a loader shares with its epochs: its source, or several with the way to mix them, and how
-//! far the consumer got.
+//! The state that a loader shares with its epochs: its sources, how they are mixed if there are several, and
+//! how far the consumer got.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::shard::{MixSplit, MixedEpoch, Portion, Run};
 pub(super) struct Sources {
     /// The sources, of which there is at least one.
     all: Vec<Arc<Source>>,
-    /// The way to mix the sources; `None` if a single source is the loader.
+    /// How the sources are mixed; `None` if the loader has a single source.
     pub(super) mixture: Option<Arc<Mixture>>,
     pub(super) progress: Arc<Progress>,
 }
@@ -37,7 +37,7 @@ pub(super) struct PassPlace {
     /// The number of the pass in the epoch.
     pub(super) pass: u64,
     pub(super) row: u64,
-    /// The number of bad rows before it that were left out.
+    /// The number of bad rows before the place that were left out.
     pub(super) skipped: u64,
 }
 
@@ -72,7 +72,7 @@ impl Sources {
         self.all.iter().try_for_each(|source| source.engine.check_usable())
     }
 
-    /// Begins the pass that is the next epoch of the only source. `begins` is called with its place once it
+    /// Begins the pass that is the next epoch of the only source. `begins` is called with its place when it
     /// is certain that it begins, so that no position moves otherwise.
     pub(super) fn begin_alone(&self, number: Option<u64>, begins: impl FnOnce(&At, u64)) -> Result<Pass> {
         let source = self.first();

@@ -1,7 +1,7 @@
 //! The options of a loader as one value, which Rust, Python and the program fill, and which a loader returns.
 //!
-//! An option is written here once. The builder has a method for it, Python passes its keywords as they are,
-//! and the program has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
+//! An option is written here once. The builder has a method for it, Python passes its keywords unchanged, and
+//! the program has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct LoaderSpec {
     /// The stacks of columns, each delivered as one column with this name, after all others. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stack: BTreeMap<String, Stack>,
-    /// The columns, or patterns of their names, that have a mask beside them which says which values are
+    /// The columns, or patterns of their names, beside which a mask is delivered that says which values are
     /// present. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
@@ -76,7 +76,7 @@ pub struct LoaderSpec {
     /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny_from: Vec<(u64, Deny)>,
-    /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the
+    /// Steps that are skipped, counted through all epochs: ranges of a first step and the step after the
     /// last. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_steps: Vec<(u64, u64)>,
@@ -90,8 +90,8 @@ pub struct LoaderSpec {
     /// The samples, which are rows by default, in a batch of one rank. Default:
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
-    /// The rows of a step over all ranks, which share them so that they differ by at most one row; instead of
-    /// `batch_size`, which then is the most that a rank gets. Default: `batch_size` for each rank.
+    /// The rows of a step over all ranks, which share them so that they differ by at most one row. It
+    /// replaces `batch_size`, which then is the most that a rank gets. Default: `batch_size` for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_batch_size: Option<u64>,
     /// Whether the rows that do not fill a batch on every rank are left out. Default: false; the last batch
@@ -115,8 +115,8 @@ pub struct LoaderSpec {
     /// sources throughout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<(u64, Vec<f64>)>,
-    /// In a mix, the seed by which the source of each row is drawn, if it is random. Default: each step has
-    /// its exact share of each source.
+    /// In a mix, the seed by which the source of each row is drawn, if it is drawn at random. Default: each
+    /// step has its exact share of each source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_shares: Option<u64>,
     /// When an epoch of a mix ends. Default: with the first source that ends.
@@ -221,10 +221,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl LoaderSpec {
     /// The default number of rows in a batch: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
-    /// The most [`threads`](Self::threads): more than any machine has processors only cost memory.
+    /// The most [`threads`](Self::threads): more threads than any machine has processors would only cost
+    /// memory.
     pub const MAX_THREADS: usize = 1024;
 
-    /// The options of a column, or of the columns that a pattern matches, to be changed.
+    /// The options of a column, or of the columns that a pattern matches, for changing them.
     pub fn column(&mut self, name: impl Into<String>) -> &mut ColumnSpec {
         self.by_column.entry(name.into()).or_default()
     }
@@ -263,7 +264,7 @@ impl LoaderSpec {
         self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
     }
 
-    /// The way in which the ranks share the samples of an order.
+    /// How the ranks share the samples of an order.
     pub(super) fn split(&self, samples: u64, order: &OrderSpec) -> Split {
         Split {
             rows: samples,

@@ -22,7 +22,7 @@ pub(crate) struct IoRuntime {
     process: Process,
 }
 
-/// The process that started threads; a forked child has none of them.
+/// The process that started threads. A forked child has none of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(u32);
 
@@ -83,7 +83,7 @@ impl Drop for IoRuntime {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.process.is_forked() {
-            // The threads are the parent's; waiting for them here would never end.
+            // The threads are the parent's, and waiting for them here would never end.
             std::mem::forget(runtime);
             return;
         }
@@ -111,7 +111,7 @@ pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
     Ok(())
 }
 
-/// The error of a loader that is used in a forked child, in Rust and in Python.
+/// The error for a loader that is used in a forked child, in Rust and in Python.
 pub fn forked() -> Error {
     Error::new(
         ErrorKind::Closed,

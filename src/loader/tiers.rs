@@ -1,7 +1,7 @@
 //! The form in which a cache keeps cells: set by the user, or chosen by measurements.
 //!
-//! A choice is made when an epoch begins, from measurements of the one before, and applies to the next epoch
-//! to be prepared: the one after it. Order and position do not depend on it.
+//! A choice is made when an epoch begins, from measurements of the epoch before, and applies to the next
+//! epoch that is prepared: the one after it. Order and position do not depend on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -17,19 +17,19 @@ use crate::reader::reads::Reads;
 
 /// The number of cells of a row group that are sampled in each column.
 const SAMPLED_CELLS: usize = 16;
-/// Epochs shorter than this are not measured.
+/// The shortest epoch that is measured, in seconds.
 const MIN_EPOCH_SECONDS: f64 = 0.2;
-/// A consumer that waits for a smaller share of its time needs no other form: the wait may be for the first
-/// batch of a short epoch.
+/// The least share of its time that a consumer waits if another form is needed. A smaller share may be the
+/// wait for the first batch of a short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
-/// The disk must deliver cells this many times as fast as they come now.
+/// How many times as fast as cells come now the disk must deliver them.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
-/// A form must save half of the decoding to be worth its disk.
+/// The largest share of the decoding that a form may leave to be worth its disk space.
 const MAX_DECODING_LEFT: f64 = 0.5;
-/// A form that gives less than this part of the rate of stored cells is abandoned.
+/// The least part of the rate of stored cells that a form must give; below it, the form is abandoned.
 const MIN_RATE_KEPT: f64 = 0.95;
 
-/// The choice of form of one loader.
+/// Chooses the form for one loader.
 #[derive(Debug)]
 pub(super) struct Tiers {
     asked: Tier,
@@ -48,7 +48,7 @@ struct Choice {
     /// Whether the choice is final.
     is_final: bool,
     epoch: Option<EpochStart>,
-    /// The rate, in rows a second, of the last epoch that was held up by decoding cells as they are stored.
+    /// The rate, in rows a second, of the last epoch that was held up by decoding stored cells.
     rate_as_stored: Option<f64>,
 }
 
@@ -70,7 +70,7 @@ struct Counters {
     decoded: u64,
     /// The number of cells that were converted to another form to be kept.
     kept: u64,
-    /// The seconds that the consumer waited for batches that were being collated.
+    /// The number of seconds that the consumer waited for batches that were being collated.
     waited: f64,
 }
 
@@ -90,8 +90,9 @@ struct Measured<'a> {
 }
 
 impl Tiers {
-    /// Begins with the requested form, or, if that is open, with the form in which an earlier run kept cells.
-    /// `forms` are those that columns have, best first; `decoded` is the number of columns that are decoded.
+    /// Begins with the requested form; if none is requested, with the form in which an earlier run kept
+    /// cells. `forms` are those that columns have, best first; `decoded` is the number of columns that are
+    /// decoded.
     pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, reads: &Reads) -> Self {
         let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(reads, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();
@@ -103,7 +104,7 @@ impl Tiers {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The form in which cells are kept and used now; `None` means as they are stored.
+    /// The form in which cells are kept and used now; `None` for the stored form.
     pub(super) fn form(&self) -> Option<Arc<CacheForm>> {
         self.choice().form.clone()
     }
@@ -113,7 +114,7 @@ impl Tiers {
         self.form().map_or(Tier::Rows, |form| form.tier())
     }
 
-    /// Adopts the form of a saved position, if the user left it open.
+    /// Adopts the form of a saved position, if the user requested none.
     pub(super) fn restore(&self, saved: &str) -> Result<()> {
         let saved: Tier = saved.parse().map_err(|error: Error| {
             Error::new(ErrorKind::StateMismatch, format!("the state is damaged: {}", error.cause()))
@@ -131,7 +132,7 @@ impl Tiers {
         }
         let costs = self.forms.iter().map(|form| form.cost(rows, SAMPLED_CELLS)).collect::<Option<_>>();
         if let Some(costs) = costs {
-            // If another thread was first, its result is as good.
+            // If another thread was first, its result is just as good.
             let _ = self.costs.set(costs);
         }
     }
@@ -203,7 +204,7 @@ impl Measured<'_> {
         })
     }
 
-    /// The first form that saves enough, fits the disk, and is delivered by it fast enough.
+    /// The first form that saves enough, fits on the disk, and is read from it fast enough.
     fn choice(&self) -> Option<usize> {
         self.costs.iter().position(|cost| {
             let all = cost.bytes * self.rows as f64;
@@ -232,7 +233,7 @@ mod tests {
     const PHOTOGRAPHS: [Cost; 2] =
         [Cost { bytes: 562_520.0, decoding: 0.0 }, Cost { bytes: 110_000.0, decoding: 1.0 }];
 
-    /// Measurements of 10,000 photographs that come at 1,000 a second.
+    /// Measurements for 10,000 photographs that arrive at 1,000 a second.
     fn measured() -> Measured<'static> {
         let costs = &PHOTOGRAPHS;
         Measured { costs, rows: 10_000, rate: 1_000.0, room: 100 * GB, page_cache: 0, disk: Some(2e9) }

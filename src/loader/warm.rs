@@ -19,9 +19,9 @@ use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet, except those of
-    /// row groups that are larger than memory. Ends the epoch that is under way. `done` is called with the
-    /// number of finished row groups and of all.
+    /// Puts the rows of all ranks into the cache, if they fit and are not there yet, except those of row
+    /// groups that are larger than memory. Ends the epoch that is under way. `done` is called with the number
+    /// of finished row groups and of all.
     ///
     /// # Errors
     /// There is no cache, or sources of a mix have none; a row group cannot be read; the loader was closed.
@@ -30,7 +30,8 @@ impl Loader {
     }
 
     /// Fills the cache like [`warm`](Self::warm), but only with the row groups that this rank reads in the
-    /// epoch that is under way or comes next. A windowed shuffle gives the rank others in each epoch.
+    /// epoch that is under way or comes next. With a windowed shuffle the rank reads other row groups in each
+    /// epoch.
     ///
     /// # Errors
     /// The errors of [`warm`](Self::warm).
@@ -50,13 +51,14 @@ impl Loader {
     ) -> Result<CacheStats> {
         self.check_usable()?;
         if self.is_mix() {
-            return Err(Error::invalid("a mix has the caches of its sources")
-                .hint("call warm() of their loaders, before they are mixed"));
+            return Err(Error::invalid("a mix has no cache of its own")
+                .hint("call warm() on the loaders of its sources, before they are mixed"));
         }
         let source = self.sources.first();
         let row_cache = source.fetcher.reads.row_cache.as_ref();
-        let row_cache = row_cache
-            .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
+        let row_cache = row_cache.ok_or_else(|| {
+            Error::invalid("the loader has no cache to warm").hint("make the loader with `cache`")
+        })?;
         source.engine.warmed();
         let share = share.then(|| share_of(source, self.sources.progress.get().epoch));
         let is_kept = |group: usize| {
@@ -79,7 +81,7 @@ impl Loader {
         let mut row_groups = source.row_groups(true)?;
         // No samples are made, so heads are not needed.
         row_groups.fetcher.reads.heads = Arc::default();
-        // Only the row groups matter, which are the same in every epoch.
+        // The samples do not matter here, only the row groups, which are the same in every epoch.
         let samples = source.selected.of_epoch(0);
         let prefetch = Prefetch::start(&row_groups, samples, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
@@ -110,7 +112,7 @@ fn share_of(source: &Source, epoch: u64) -> HashSet<usize> {
     entering.map(|part| part.group as usize).collect()
 }
 
-/// Calls `done` when the number of finished row groups has risen.
+/// Calls `done` only when the number of finished row groups has risen.
 fn whenever_one_ends(mut done: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
     let mut before = 0;
     move |passed, total| {

@@ -1,8 +1,8 @@
 //! Rows that are denied from a step of the run on.
 //!
 //! They keep their places in the order, so that all other rows stay where they are: in the middle of an
-//! epoch, another order would give rows twice or not at all. A batch is shorter by those that it does not
-//! deliver, as it is by bad rows that are skipped.
+//! epoch, another order would give rows twice or not at all. A batch is shorter by the rows that are
+//! withheld, just as by bad rows that are skipped.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::deny::Deny;
 use super::prefetch::PrefetchKey;
 use crate::shard::Split;
 
-/// The rows that a source withholds, by the step of the run from which it does.
+/// The rows that a source withholds, with the step of the run from which it does.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     /// The changes, by ascending steps.
@@ -31,18 +31,18 @@ struct Change {
     digest: Option<String>,
 }
 
-/// The rows that are withheld in a pass, by the row of the pass at which the first step begins that does not
-/// have them.
+/// The rows that are withheld in a pass. Each list has the row of the pass at which the first step begins
+/// that withholds it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
 
 impl OfPass {
-    /// The rows that the last step of the pass does not deliver, withheld from its first step on.
+    /// The rows that the last step of the pass withholds, withheld from its first step on.
     pub(super) fn throughout(mut self) -> Self {
         OfPass(self.0.pop().map(|(_, rows)| (0, rows)).into_iter().collect())
     }
 
-    /// The ordinals of the rows that the step which ends at row `end` does not deliver.
+    /// The ordinals of the rows that are withheld from the step which ends at row `end`.
     pub(super) fn at(&self, end: u64) -> &[u64] {
         self.0.iter().rev().find(|(from, _)| *from < end).map_or(&[], |(_, rows)| rows)
     }
@@ -52,7 +52,7 @@ impl Withheld {
     /// The rows of `changes`, each with the step from which its rows are withheld.
     ///
     /// # Errors
-    /// Rows are denied by the values of a column.
+    /// Fails if rows are denied by the values of a column.
     pub(super) fn new(changes: &[(u64, Deny)], catalog: &Catalog) -> Result<Self> {
         let mut sorted = changes.to_vec();
         sorted.sort_by_key(|(step, _)| *step);
@@ -92,8 +92,8 @@ impl Withheld {
         OfPass(self.changes.iter().filter_map(begin).collect())
     }
 
-    /// A hash of the rows that were withheld in a step before a place of the run; `is_before` says of a step
-    /// whether it was. `None` if there are none.
+    /// A hash of the rows that were withheld in a step before a place of the run. `is_before` says whether a
+    /// step came before it. `None` if there are no such rows.
     pub(super) fn digest(&self, is_before: impl Fn(u64) -> bool) -> Option<String> {
         let last = self.changes.iter().rev().find(|change| is_before(change.step));
         last.and_then(|change| change.digest.clone())

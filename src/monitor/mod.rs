@@ -128,7 +128,7 @@ impl Monitor {
     }
 }
 
-/// The subject of a span: a name and a number.
+/// The subject of a span, as a name and a number.
 type About = Option<(&'static str, u64)>;
 
 /// A piece of work of a thread of the pool.

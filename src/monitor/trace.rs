@@ -87,7 +87,7 @@ pub(crate) struct Trace {
 struct Kept {
     spans: VecDeque<Span>,
     dropped: u64,
-    /// Whether there are spans that the file does not have.
+    /// Whether some spans are not in the file yet.
     unwritten: bool,
     failure: Option<String>,
 }

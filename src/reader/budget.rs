@@ -1,4 +1,4 @@
-//! The budget: one number that bounds the bytes in flight.
+//! The budget: one number that limits the bytes in flight.
 //!
 //! A permit is taken in plan order before a request starts, and stays with its rows until the last one has
 //! left the window: a holder of rows holds their permit.
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16
-/// TiB fit a u32.
+/// The number of bytes that one semaphore permit stands for: small enough for small row groups, and large
+/// enough that 16 TiB fit into a u32.
 const UNIT_BYTES: u64 = 4096;
 
-/// The bytes that a row group may take beyond the whole budget when it passes alone: more than half of the
-/// 150 MiB that a loader may take beyond its budget is left for its own code, stacks and buffers.
+/// How many bytes a row group may take beyond the whole budget when it is granted alone. More than half of
+/// the 150 MiB that a loader may take beyond its budget is left for its own code, stacks and buffers.
 pub(crate) const ALONE_BEYOND: u64 = 64 << 20;
 
-/// The bytes that row groups in flight may take.
+/// Limits the bytes that row groups in flight take.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     semaphore: Arc<Semaphore>,
@@ -25,8 +25,8 @@ pub(crate) struct Budget {
     books: Arc<Books>,
 }
 
-/// The units that were granted. (The semaphore counts units as taken that a waiter has only been promised so
-/// far.)
+/// The units that were granted. (The semaphore also counts units as taken that were only promised to a
+/// waiter.)
 #[derive(Debug, Default)]
 struct Books {
     granted: AtomicU32,
@@ -92,11 +92,11 @@ impl Budget {
     }
 
     /// Refuses a row group, or the part of one that `what` names, if it takes `bytes` for its `purpose` and
-    /// would exceed the bound even alone. `memory_for` returns the budget that is enough for a number of
-    /// bytes.
+    /// would exceed the limit even if it were granted alone. `memory_for` returns the budget that is enough
+    /// for a number of bytes.
     ///
     /// # Errors
-    /// It would exceed the bound.
+    /// Fails with `TooLarge` if it would exceed the limit.
     pub(crate) fn admit(
         &self,
         (what, purpose): (&str, &str),
@@ -129,13 +129,13 @@ impl Budget {
 }
 
 impl Permit {
-    /// Returns all but `bytes`, if decoding needs less than the estimate.
+    /// Returns all but `bytes` to the budget, if decoding needs less than the estimate.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let keep = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX).max(1);
         self.give_back(self.permit.num_permits().saturating_sub(keep));
     }
 
-    /// Splits off a permit for `bytes`, or for all but a little if this one has no more.
+    /// Splits off a permit for `bytes`, or for nearly all bytes if this permit has fewer.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Permit> {
         let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
         let units = units.min(self.permit.num_permits().saturating_sub(1));
@@ -161,7 +161,7 @@ impl Drop for Permit {
     }
 }
 
-/// Bytes in words, rounded up so that a number that a user gives back is enough.
+/// Formats bytes in words, rounded up, so that a user who copies the number into an option gives enough.
 pub(crate) fn words(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {

@@ -1,12 +1,12 @@
-//! Joins small items of a stream, as many as follow each other without a wait.
+//! Joins small items of a stream into bunches, without waiting for more items.
 
 use std::task::Poll;
 
 use futures::{Stream, StreamExt, stream};
 
-/// Joins neighbours that cost `most` together at most: one at first, then up to two, four and so on, so that
-/// the first ones do not wait for many. An item that costs more stays alone, and no item waits for one that
-/// is not ready.
+/// Joins neighbours that together cost at most `most`: one at first, then up to two, four and so on, so that
+/// the first items do not wait for many others. An item that costs more stays alone, and no item waits for
+/// one that is not ready.
 pub(super) fn bunches<T>(
     items: impl Stream<Item = T> + Send,
     cost: impl Fn(&T) -> u64,

@@ -1,4 +1,4 @@
-//! The pages of column chunks that hold the rows to be read, if these are few.
+//! The pages of column chunks that hold the wanted rows, if these pages are few.
 //!
 //! This applies only to columns without lists, where each page header has the number of rows, so that a wrong
 //! index is noticed. Other columns are read as a whole.
@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::cost::Cost;
 use super::pages::StoredPage;
 
-/// Pages are read one by one if that leaves out at least the chunk's bytes divided by this.
+/// Pages are read one by one if that leaves out at least the chunk's bytes divided by this number.
 const LEFT_OUT_DIVISOR: u64 = 4;
 
 /// The pages to read of each column chunk of a row group that a projection reads, in the order of the file's
@@ -34,9 +34,9 @@ pub(crate) struct ChunkPages {
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column,
-    /// if they are known. With `in_any_case` pages are read one by one even if that saves little: for rows
-    /// that follow from the locations, which the page headers then prove.
+    /// The pages that hold `rows`; `None` if all pages should be read. `locations` has the pages of a leaf
+    /// column, if they are known. With `in_any_case`, pages are read one by one even if that saves little:
+    /// for rows that follow from the locations, which the page headers then prove.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,
@@ -78,7 +78,7 @@ impl GroupPages {
         let mut cost = Cost { held: catalog.constant_bytes_of(group, projection, rows), ..Cost::default() };
         let mut memory = PageMemory::default();
         for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
-            // Only the wanted rows of pages are decoded.
+            // Only the wanted rows of these pages are decoded.
             let (chunk, held) = match pages {
                 Some(pages) => {
                     let share = |rows: u64| chunk.share(pages.bytes(), rows);
@@ -93,8 +93,8 @@ impl GroupPages {
         Ok(Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// The least cost of any rows of a row group: that of the columns that are read as a whole, since their
-    /// pages cannot be read one by one. `None` if no column's pages can.
+    /// The least cost of reading any rows of a row group: that of the columns that are read as a whole,
+    /// because their pages cannot be read one by one. `None` if no column's pages can.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, group: &Group) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;
@@ -110,7 +110,7 @@ impl GroupPages {
         any.then(|| Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// The bytes to fetch of a row group instead of its whole chunks, in the same order.
+    /// The bytes of a row group that are fetched instead of its whole chunks, in the same order.
     pub(crate) fn ranges(&self, whole: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let of = |(whole, pages): (Range<u64>, &Option<ChunkPages>)| match pages {
             Some(pages) => pages.pieces.to_vec(),

@@ -1,14 +1,14 @@
-//! The memory that it takes to read a row group, or a part of one.
+//! The memory that reading a row group takes, or reading a part of one.
 
-/// Bytes of a row group, or of a piece of one.
+/// The bytes that a row group takes, or a piece of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// The bytes of its column chunks, or of their pages.
+    /// The bytes of the column chunks, or of the pages that are read.
     pub(crate) stored: u64,
-    /// The further bytes while its rows are made: for large pages that are decompressed, then for the second
+    /// The additional bytes while rows are made: for large pages that are decompressed, then for the second
     /// copy of a column that is brought into the order of a shuffle.
     pub(crate) decoding: u64,
-    /// The most bytes of its rows in memory.
+    /// The most bytes that the rows take in memory.
     pub(crate) held: u64,
 }
 
@@ -22,7 +22,7 @@ impl Cost {
         }
     }
 
-    /// The bytes that are returned once its rows are made.
+    /// The bytes that are returned when the rows are made.
     pub(crate) fn passing(self) -> u64 {
         self.stored.saturating_add(self.decoding)
     }

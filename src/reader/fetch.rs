@@ -1,13 +1,13 @@
 //! Fetches row groups in plan order: from a list of parts to their bytes. This is the last async file.
 //!
 //! Permits are taken one after the other; then several row groups are fetched at once and come out in plan
-//! order again (`buffered`, never `buffer_unordered`): order is planned, not restored. The store settles the
-//! number of requests at once, from measurements.
+//! order again (`buffered`, never `buffer_unordered`), so the order never has to be restored. The store
+//! chooses the number of requests at once, from measurements.
 //!
-//! Small row groups are fetched together as bunches, as long as nothing has to be waited for.
+//! Small row groups are fetched together in bunches, as long as nothing has to be waited for.
 //!
-//! A footer that has not been read yet is read before the permit is taken, since it determines the size of
-//! the permit; it is read some parts ahead, since each file would cost another round trip otherwise.
+//! A footer that has not been read yet is read before the permit is taken, because it determines the size of
+//! the permit. It is read some parts ahead, since each file would otherwise cost another round trip.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,17 +33,17 @@ use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::samples::Head;
 use crate::shard::Part;
 
-/// Local row groups that take less than this together, as stored and as rows, are fetched and decoded
-/// together: a task, a read and a lock for each would cost more than the work on some ten rows.
+/// Local row groups that together take less than this number of bytes, as stored and as rows, are fetched and
+/// decoded together: a task, a read and a lock for each would cost more than the work on their few rows.
 const BUNCH_BYTES: u64 = 4 << 20;
 /// The same limit for stores over the network, which may be slow: the first row group of a bunch waits for
-/// the last.
+/// the last one.
 const REMOTE_BUNCH_BYTES: u64 = 128 << 10;
-/// A bunch takes at most the memory for row groups divided by this.
+/// A bunch takes at most the memory for row groups divided by this number.
 const BUNCH_DIVISOR: u64 = 256;
 
-/// The bytes of local row groups that are read at once, apart from two of any size: a disk does not need more
-/// memory.
+/// The most bytes of local row groups that are read at once; two are read at once even if they are larger. A
+/// disk does not need more memory.
 const LOCAL_BYTES_AT_ONCE: u64 = 64 << 20;
 /// The number of row groups that are examined to find out how large they are.
 const SAMPLED_GROUPS: usize = 16;
@@ -53,8 +53,8 @@ const SAMPLED_GROUPS: usize = 16;
 pub(crate) struct Fetcher {
     pub(crate) reads: Reads,
     pub(crate) budget: Budget,
-    /// Whether the rows of a row group that cannot be read are skipped, and each counted, instead of ending
-    /// the epoch.
+    /// Whether the rows of a row group that cannot be read are skipped and counted, instead of ending the
+    /// epoch.
     pub(crate) lenient: bool,
     /// The row groups of which only some pages are read.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
@@ -65,10 +65,10 @@ pub(crate) struct Fetcher {
 pub(crate) struct Gauge {
     /// The number of parts that were granted their memory.
     granted: AtomicU64,
-    /// The bytes that the next part waits for; 0 while none waits.
+    /// The number of bytes that the next part waits for; 0 while no part waits.
     asked: AtomicU64,
     watch: Watch,
-    /// The writes to the cache that hold memory beside the epoch.
+    /// The rows that are being written to the cache, and hold memory in addition to the epoch.
     behind: Option<Arc<WriteBehind>>,
 }
 
@@ -78,7 +78,7 @@ impl Gauge {
         Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch, behind: None }
     }
 
-    /// The gauge of an epoch beside which rows are being written.
+    /// The gauge of an epoch that shares memory with rows that are being written.
     pub(crate) fn beside(self, behind: Option<Arc<WriteBehind>>) -> Self {
         Gauge { behind, ..self }
     }
@@ -131,16 +131,16 @@ pub(crate) struct FetchedHead {
 
 /// The result of fetching a part.
 pub(crate) enum FetchOutcome {
-    /// The bytes of the row group's column chunks, and the writer for their rows.
+    /// The bytes of the row group's column chunks, and the writer that caches their rows.
     Bytes(Chunks, Option<CacheWriter>),
-    /// The rows of the row group, and the writer for another form of them.
+    /// The rows of the row group, and the writer that caches them in another form.
     Rows(Kept, Option<CacheWriter>),
-    /// No rows, with the reason: they are to be skipped.
+    /// No rows, because the row group cannot be read for this reason; its rows are skipped.
     Lost(Error),
 }
 
 impl FetchOutcome {
-    /// Whether its rows are to be written to the cache.
+    /// Whether the rows will be written to the cache.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self, FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)))
     }
@@ -155,7 +155,7 @@ impl FetchOutcome {
 }
 
 impl Fetcher {
-    /// The fetcher with another cache of rows, or with the present one in another form.
+    /// The fetcher with another row cache, or with the same one in another form.
     pub(crate) fn with_cache(&self, row_cache: Option<RowCache>) -> Self {
         Fetcher { reads: Reads { row_cache, ..self.reads.clone() }, ..self.clone() }
     }
@@ -165,7 +165,7 @@ impl Fetcher {
         Fetcher { reads: Reads { store, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// Fetches `parts`: passes them to `begin` as they come, small neighbours together, and the results to
+    /// Fetches `parts`. Passes them to `begin` as they come, small neighbours together, and the results to
     /// `pass_on`, in order, until that reports that there is no receiver.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
@@ -228,7 +228,7 @@ impl Fetcher {
     /// The most bytes of a bunch of small row groups.
     fn bunch_bytes(&self) -> u64 {
         let most = match (&self.reads.row_cache, self.reads.store.is_local()) {
-            // A cache is asked for each row group separately.
+            // The cache is asked for each row group separately.
             (Some(_), _) => 0,
             (None, true) => BUNCH_BYTES,
             (None, false) => REMOTE_BUNCH_BYTES,
@@ -236,7 +236,7 @@ impl Fetcher {
         most.min(self.budget.bytes() / BUNCH_DIVISOR)
     }
 
-    /// Fetches parts, up to the first that fails.
+    /// Fetches parts, up to the first one that fails.
     async fn fetch_all(&self, mut bunch: Vec<Granted>) -> (Vec<Fetched>, Option<Error>) {
         let mut fetched = Vec::with_capacity(bunch.len());
         let (mut reads, mut heads) = (Vec::new(), Vec::new());
@@ -319,7 +319,7 @@ impl Fetcher {
         Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
 
-    /// Fetches a head that has not been read yet: from the cache, if its row group is there by now.
+    /// Fetches a head that has not been read yet, from the cache if its row group is there by now.
     async fn fetch_head(&self, head: Head, read: Option<Result<Chunks>>) -> Result<FetchedHead> {
         if let (None, Some(kept)) = (&read, self.kept_head(head).await) {
             return Ok(FetchedHead { head, found: FetchOutcome::Rows(kept, None) });
@@ -335,12 +335,12 @@ impl Fetcher {
         Ok(FetchedHead { head, found })
     }
 
-    /// The rows of a head's row group, if they take no memory of this process.
+    /// The rows of a head's row group from the cache, if they take no memory of this process.
     async fn kept_head(&self, head: Head) -> Option<Kept> {
         let row_cache = self.reads.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let find = move || row_cache.found_beside(&store, &catalog, &projection, head.group as usize);
-        // The cache never causes an error.
+        // A failure of the cache is never an error.
         tokio::task::spawn_blocking(find).await.ok().flatten()
     }
 
@@ -349,30 +349,30 @@ impl Fetcher {
         self.reads.read_pages(head.group as usize, self.head_pages(head)).await
     }
 
-    /// The pages that are read for a head, if these are not all.
+    /// The pages that are read for a head; `None` for all pages.
     pub(crate) fn head_pages(&self, head: Head) -> Option<&GroupPages> {
         let all =
             || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(head.group as usize));
         self.reads.heads.pages(head.group).or_else(all)
     }
 
-    /// Finds out who is to fetch a part's row group.
+    /// Finds out who fetches a part's row group.
     async fn turn(&self, part: &Part) -> Lookup {
         let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
-        // The cache never causes an error.
+        // A failure of the cache is never an error.
         asked.await.unwrap_or(Lookup::Miss(None))
     }
 
     /// Whether a failure costs only the rows of its row group: a file that no longer exists, or damage. A
-    /// file with other content always costs more.
+    /// file whose content has changed always costs more.
     pub(crate) fn may_lose(&self, error: &Error) -> bool {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
-    /// The pages that are read for a part, if these are not all; a cache needs all.
+    /// The pages that are read for a part; `None` for all pages, which a cache needs.
     pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
         let piece = self.reads.pieces.of(part).map(|piece| &piece.pages);
         let found =
@@ -380,8 +380,8 @@ impl Fetcher {
         piece.or_else(found)
     }
 
-    /// The ranges to read of several row groups. If no column outlives the others, adjacent ranges are
-    /// joined: a column chunk of a small row group is some hundred bytes.
+    /// The ranges to read for several row groups. If no column outlives the others, adjacent ranges are
+    /// joined: a column chunk of a small row group has only some hundred bytes.
     fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
         let (mut leaves, are_kept) =
             (ProjectedLeaves::new(&self.reads.projection), self.reads.projection.keeps_bytes());
@@ -417,7 +417,7 @@ impl Fetcher {
             let files: Vec<&File> = files.iter().map(|file| &self.reads.catalog.files[*file]).collect();
             self.reads.store.read_local(&files, reads, self.reads.projection.keeps_bytes()).await
         };
-        // If one of them fails, reading them one by one shows which one it was.
+        // If one of them fails, reading them one by one shows which one.
         read.await.unwrap_or_default().into_iter().map(Ok).collect()
     }
 
@@ -427,7 +427,7 @@ impl Fetcher {
     }
 }
 
-/// Records that fetched row groups wait for their place from now on.
+/// Records that fetched row groups now wait for their place.
 fn note_fetched(fetched: &mut [Fetched]) {
     let (mut row_groups, mut bytes) = (0, 0);
     for Fetched { found, heads, .. } in &*fetched {
@@ -454,7 +454,7 @@ fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// Row groups that are fetched in a task of their own while those before them wait to be decoded. A future
-/// that is not polled makes no progress, and would look like a slow store. Dropping this ends the task.
+/// that is not polled makes no progress, and would look like a slow store. Dropping this value ends the task.
 struct UnderWay<T>(JoinHandle<Outcome<T>>);
 
 /// The outcome of a bunch: the result of the parts before the first failure, and the failure.

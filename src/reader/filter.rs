@@ -1,4 +1,4 @@
-//! Filters over columns: the DNF lists that pyarrow, Petastorm and Hugging Face use, or expressions.
+//! Filters over columns: the lists of terms that pyarrow, Petastorm and Hugging Face use, or expressions.
 //!
 //! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on
 //! rows. The two must agree, so statistics decide only where no value, null or NaN could contradict them.
@@ -74,7 +74,7 @@ use truth::Outcomes;
 #[serde(transparent)]
 pub struct Filter(FilterForm);
 
-/// A filter as it is stored and compared: a part of the identity of an order.
+/// The serialized form of a filter, which is a part of the identity of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FilterForm {
@@ -82,7 +82,7 @@ enum FilterForm {
     Expr(Expr),
 }
 
-/// The rows of a row group that statistics of its pages do not rule out.
+/// The rows of a row group that the statistics of its pages do not rule out.
 pub(crate) struct PrunedRows {
     /// Rows that are known to match.
     pub(crate) all: RowSet,
@@ -140,8 +140,9 @@ impl Filter {
         }
     }
 
-    /// Whether rows of a row group, an index into [`Catalog::groups`], match as far as the constants of its
-    /// file and `footer` show: the whole footer, with statistics. The filter must be valid for the catalogue.
+    /// Whether rows of a row group, an index into [`Catalog::groups`], match according to the constants of
+    /// its file and `footer`, which must be the whole footer, with statistics. The filter must be valid for
+    /// the catalogue.
     pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
@@ -149,8 +150,8 @@ impl Filter {
         self.decide(SeenGroup { catalog, group, footer, index: None, row: None })
     }
 
-    /// The rows of a row group that match and those that may, as far as statistics and `index` show; `None`
-    /// if they decide nothing. See [`prune`](Self::prune).
+    /// The rows of a row group that match and those that may match, according to statistics and `index`;
+    /// `None` if they decide nothing. See [`prune`](Self::prune).
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
@@ -216,7 +217,7 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file may match, as far as is known without its footer.
+    /// Whether rows of a file may match, according to what is known without its footer.
     pub(crate) fn keeps(&self, Listed { constants, statistics }: &Listed<'_>) -> bool {
         self.outcomes(&prune::Seen { constants, stored: None, listed: *statistics }).yes
     }

@@ -1,4 +1,5 @@
-//! Heads: the first rows of row groups into which samples continue; they are read with the row group before.
+//! Heads: the first rows of row groups in which samples of an earlier row group continue; they are read
+//! together with that row group.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use crate::samples::{Head, SampleIndex};
 #[derive(Default)]
 pub(crate) struct Heads {
     of: HashMap<u32, Box<[(Head, Cost)]>>,
-    /// The pages that hold the heads, if these are not all pages of their row group.
+    /// The pages that hold the heads; row groups of which all pages are read have none here.
     pages: HashMap<usize, GroupPages>,
 }
 
@@ -34,7 +35,7 @@ impl Heads {
         most.into_iter().enumerate().map(of_group).collect()
     }
 
-    /// The heads of all row groups; `pages` has the pages of those [`wanted`](Self::wanted) rows that are
+    /// The heads of all row groups. `pages` has the pages of those [`wanted`](Self::wanted) rows that are
     /// read page by page.
     pub(crate) fn new(
         samples: &SampleIndex,
@@ -75,12 +76,12 @@ impl Heads {
         costs.fold(Cost::default(), Cost::with)
     }
 
-    /// The pages that hold the heads in a row group, if these are not all of its pages.
+    /// The pages that hold the heads in a row group; `None` for all of its pages.
     pub(crate) fn pages(&self, group: u32) -> Option<&GroupPages> {
         self.pages.get(&(group as usize))
     }
 
-    /// The memory that this takes.
+    /// The memory that the heads take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let entry = size_of::<(u32, Box<[(Head, Cost)]>)>() + size_of::<(Head, Cost)>();
         (self.of.len() * entry) as u64

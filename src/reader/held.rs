@@ -1,4 +1,4 @@
-//! Fetched bytes as the Parquet crate reads them: a part of a file, at its offset in the file.
+//! Makes fetched bytes readable for the Parquet crate: a part of a file, at its offset in the file.
 
 use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result as ParquetResult};

@@ -5,11 +5,11 @@
 //!          async            async ║ sync, on the loader's pool
 //! ```
 //!
-//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one
-//! that works: it turns bytes into Arrow arrays, numbers by [`numbers`], everything else through the Parquet
-//! crate. [`row_cache`] returns rows that were kept before. [`integers`] has Parquet's encodings of whole
-//! numbers, which [`pages`] checks before [`numbers`] decodes them. [`select`] and [`filter`] decide which
-//! rows of a row group are wanted.
+//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] does the first real
+//! work: it turns bytes into Arrow arrays, numbers by [`numbers`], everything else through the Parquet crate.
+//! [`row_cache`] returns rows that were kept before. [`integers`] has Parquet's encodings of whole numbers,
+//! which [`pages`] checks before [`numbers`] decodes them. [`select`] and [`filter`] decide which rows of a
+//! row group are wanted.
 
 pub(crate) mod budget;
 mod bunches;

@@ -1,14 +1,14 @@
 //! Reads every page header of a column chunk before it is decoded, to check that the pages agree with the
 //! footer, and to compute how much memory the decoder will take.
 //!
-//! The Parquet crate trusts a page header's sizes and allocates, and its Gzip and Brotli decoders write as
-//! much as the stream gives. A few bytes can thus become gigabytes, so the sizes in the headers are added up
-//! first, and a stream that could exceed its claim is decompressed once without keeping the output. Every
-//! byte of a chunk is checked, except those after its last page that have to be fetched because of an old
-//! writer.
+//! The Parquet crate trusts a page header's sizes and allocates that much, and its Gzip and Brotli decoders
+//! write as much as the stream contains. A few bytes can thus become gigabytes. So the sizes in the headers
+//! are added up first, and a stream that could exceed its claim is decompressed once without keeping the
+//! output. Every byte of a chunk is checked, except bytes after its last page that have to be fetched because
+//! of an old writer.
 //!
-//! If a header states what the data also show, the data decide: rows and nulls of pages of version 2 are
-//! counted by their levels ([`body`]).
+//! If a header states something that the data also show, the data decide: rows and nulls of pages of version
+//! 2 are counted by their levels ([`body`]).
 
 mod body;
 mod lengths;
@@ -32,27 +32,27 @@ pub(super) use self::refusals::too_large;
 
 use self::refusals::corrupt;
 
-/// The most bytes that one byte of Deflate expands to.
+/// The most bytes to which one byte of Deflate expands.
 const GZIP_RATIO: u64 = 1032;
 
-/// The most bytes that one byte of LZ4 expands to.
+/// The most bytes to which one byte of LZ4 expands.
 const LZ4_RATIO: u64 = 255;
 
-/// The most bytes that the length in a Snappy stream takes.
+/// The most bytes that the length at the beginning of a Snappy stream takes.
 const SNAPPY_LENGTH_BYTES: usize = 5;
 
 /// The first bytes of a page of LZ4 in its frame format. The page header does not have the real size of such
 /// a page.
 const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// The number of bytes asked of a decompressor at a time when its output is only counted.
+/// The number of bytes that a decompressor delivers at a time when its output is only counted.
 const COUNTING_STEP: usize = 64 << 10;
 
 /// The bytes of the widest stored number.
 const WIDEST_NUMBER: u64 = 16;
 
-/// The fewest bytes that a value in a dictionary page takes, if its type has no fixed number of bytes: those
-/// of a 32-bit number, or of the length of a string.
+/// The fewest bytes that a value in a dictionary page takes if its type has no fixed size: those of a 32-bit
+/// number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
 /// The memory that decoding one column chunk takes.
@@ -74,11 +74,12 @@ pub(super) struct Leaf {
     physical: Type,
     /// The fewest bytes of a value in a dictionary.
     smallest: u64,
-    /// The bytes of a value once it is decoded: in a dictionary, and in a row.
+    /// The number of bytes of a decoded value, in a dictionary and in a row.
     width: u64,
     of_row: u64,
-    /// The highest repetition level; below, the highest definition level.
+    /// The highest repetition level.
     max_repetition: i16,
+    /// The highest definition level.
     max_definition: i16,
 }
 
@@ -95,7 +96,7 @@ impl Leaf {
     }
 }
 
-/// A column chunk that is to be decoded.
+/// A column chunk that will be decoded.
 pub(super) struct Chunk<'a> {
     /// The column of the chunk.
     pub(super) leaf: &'a Leaf,
@@ -109,9 +110,9 @@ pub(super) struct Chunk<'a> {
 #[derive(Debug)]
 pub(super) struct StoredPage {
     pub(super) page: Page,
-    /// The offset at which its content begins.
+    /// The offset at which the page's content begins.
     begin: usize,
-    /// Whether its values are compressed, whatever its flag says.
+    /// Whether the page's values are compressed, whatever its flag says.
     pub(super) is_compressed: bool,
 }
 
@@ -122,7 +123,7 @@ impl StoredPage {
         self.begin..self.begin + self.page.compressed as usize
     }
 
-    /// Whether it has byte arrays whose lengths all precede them.
+    /// Whether the page has byte arrays with all lengths before them.
     pub(super) fn has_lengths_in_front(&self) -> bool {
         let encodings = [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY];
         encodings.iter().any(|encoding| *encoding as i32 == self.page.encoding)
@@ -132,7 +133,7 @@ impl StoredPage {
 /// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
-    /// The same chunk with correct compression flags, if some of its own were wrong.
+    /// The same chunk with correct compression flags, if some of its own flags were wrong.
     pub(super) mended: Option<Bytes>,
 }
 
@@ -147,12 +148,11 @@ struct Sum {
 }
 
 impl Chunk<'_> {
-    /// Checks the pages, which replace those in `pages`, and adds up the memory that decoding `rows` rows
-    /// takes.
+    /// Checks the pages and stores them in `pages`, and adds up the memory that decoding `rows` rows takes.
     ///
-    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers
-    /// that contradict the bytes, the footer or themselves, and for pages of a kind that cannot be among
-    /// those of values.
+    /// Fails with `TooLarge` if one page by itself takes more than `limit` bytes, and with `Corrupt` for
+    /// headers that contradict the bytes, the footer or themselves, and for pages of a kind that cannot be
+    /// among pages of values.
     pub(super) fn check(&self, rows: u64, limit: u64, pages: &mut Vec<StoredPage>) -> Result<Checked> {
         let mut sum = Sum::default();
         pages.clear();
@@ -167,10 +167,11 @@ impl Chunk<'_> {
         let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
         demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.of_row));
-        // The memory is counted like in the footer, so a row group that was admitted is not refused here.
+        // The memory is counted as it is from the footer, so a row group that was admitted is not refused
+        // here.
         demand.bytes =
             demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
-        // The sizes of pages in the footer were counted before.
+        // The sizes of pages that the footer states were counted before.
         let said = self.about.uncompressed.max(self.bytes.len() as u64);
         demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
         let mended = (!sum.wrong_flags.is_empty()).then(|| {
@@ -196,7 +197,8 @@ impl Chunk<'_> {
         let compression = self.about.compression();
         let uncompressed = u64::from(page.uncompressed);
         if uncompressed > limit && compression != Compression::UNCOMPRESSED {
-            // A page larger than the footer says of all pages is damaged, so no memory is enough.
+            // A page that is larger than the footer says of all pages together is damaged, and no memory
+            // would be enough.
             return Err(match uncompressed > self.most_uncompressed() {
                 true => self.other_bytes(uncompressed),
                 false => too_large(uncompressed, limit),
@@ -217,7 +219,7 @@ impl Chunk<'_> {
             }
         }
         if is_compressed {
-            // This is in bounds, since levels are no longer than the page.
+            // The index is in bounds, since levels are no longer than the page.
             let stream = &body[page.levels as usize..];
             check_stream(compression, stream, (page.uncompressed - page.levels).into(), limit)?;
         }
@@ -225,7 +227,7 @@ impl Chunk<'_> {
     }
 
     /// Whether a page's values are compressed. A page of version 2 may say that they are not although the
-    /// column has a codec: that is wrong if its stored bytes are fewer than its uncompressed ones, or if its
+    /// column has a codec. That is wrong if its stored bytes are fewer than its uncompressed ones, or if its
     /// writer always wrote so.
     fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
         if self.about.compression() == Compression::UNCOMPRESSED {
@@ -272,7 +274,7 @@ impl Chunk<'_> {
         let (levels, values) = (&body[..page.levels as usize], page.values as usize);
         let (repetition, definition) = levels.split_at(page.repetition as usize);
         for (runs, max) in [(repetition, max_repetition), (definition, max_definition)] {
-            // Some writers put zeros of no bits there.
+            // Some writers put runs of zeros with no bits there.
             if max == 0 && !runs.is_empty() {
                 levels::check(runs, max, values)?;
             }
@@ -307,8 +309,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// The most bytes that the pages may have together once they are decompressed; the share of the memory
-    /// budget that a row group is granted relies on it.
+    /// The most bytes that the pages may have together when decompressed. The share of the memory budget that
+    /// a row group is granted relies on it.
     fn most_uncompressed(&self) -> u64 {
         let most = match self.leaf.physical {
             Type::BYTE_ARRAY => 0,
@@ -323,8 +325,8 @@ impl Chunk<'_> {
     }
 }
 
-/// Checks that a stream gives no more than it claims, unless it is too short for this to matter; and no less,
-/// if the Parquet crate would take zeros for the rest.
+/// Checks that a stream contains no more than it claims, unless it is too short for this to matter; and no
+/// less, if the Parquet crate would use zeros for the rest.
 fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64) -> Result<()> {
     let length = body.len() as u64;
     let worst = |ratio| length.saturating_mul(ratio);
@@ -355,7 +357,7 @@ fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64)
     Ok(())
 }
 
-/// The length that a Snappy stream says it decompresses to.
+/// The decompressed length that a Snappy stream states.
 fn snappy_length(stream: &[u8]) -> Option<u64> {
     let mut length = 0;
     for (place, byte) in stream.iter().take(SNAPPY_LENGTH_BYTES).enumerate() {
@@ -367,8 +369,8 @@ fn snappy_length(stream: &[u8]) -> Option<u64> {
     None
 }
 
-/// The number of bytes that a stream gives, up to one more than `claimed`. The decoder will refuse a stream
-/// that breaks off.
+/// The number of bytes that a stream contains, up to one more than `claimed`. The decoder will refuse a
+/// stream that breaks off.
 fn counted(stream: impl Read, claimed: u64) -> u64 {
     let mut stream = stream.take(claimed + 1);
     let mut step = vec![0; COUNTING_STEP];
@@ -492,7 +494,7 @@ mod tests {
         assert_eq!(kind(Compression::LZ4, &page(0, 100, 1, &lz4), limit), ErrorKind::TooLarge);
     }
 
-    /// The Parquet crate would take zeros for the missing bytes.
+    /// The Parquet crate would use zeros for the missing bytes.
     #[test]
     fn a_snappy_stream_that_gives_less_than_it_claims_is_refused() {
         // The length, then a literal of 8 bytes.
@@ -584,7 +586,7 @@ mod tests {
             let error = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
         }
-        // Rows and nulls are only claimed in the header: the values decide.
+        // The header only claims rows and nulls, and the values decide.
         for counts in [[2, 1, 2], [2, 0, 1], [2, 0, 0], [2, 0, 3], [2, 3, 2]] {
             let bytes = page_v2(8, counts, TRUE, &[0; 8]);
             assert!(look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).is_ok(), "{counts:?}");
@@ -630,7 +632,7 @@ mod tests {
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
         assert_eq!(mended(&denied, None).as_deref(), Some(&right[..]));
         assert_eq!(mended(&right, None), None);
-        // A page with exactly the claimed bytes is taken as uncompressed, except from that writer.
+        // A page with exactly the claimed number of bytes counts as uncompressed, except from that writer.
         let same = page_v2(10, [1, 0, 1], FALSE, &[&[10, 7 << 2][..], &[1; 8]].concat());
         assert_eq!(mended(&same, Some("parquet-cpp-arrow version 3.0.0")), None);
         assert!(mended(&same, Some("parquet-cpp version 1.5.1-SNAPSHOT")).is_some());

@@ -1,5 +1,5 @@
-//! Row groups in pieces: consecutive rows, in pages of their own. In this way a row group can be read that is
-//! larger than memory, if rows are delivered as they are stored.
+//! Row groups in pieces of consecutive rows, whose pages are read separately. In this way a row group that is
+//! larger than memory can be read, if rows are delivered as they are stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub(crate) struct Piece {
     /// The number of selected rows in the piece.
     pub(crate) rows: u32,
     pub(crate) cost: Cost,
-    /// The pages that have the rows of the piece.
+    /// The pages that hold the rows of the piece.
     pub(crate) pages: GroupPages,
 }
 
@@ -35,8 +35,8 @@ impl Pieces {
         self.0.is_empty()
     }
 
-    /// The piece with the rows of a part, which must be within one; `None` if the row group is read as a
-    /// whole.
+    /// The piece that contains the rows of a part, which must be within one piece; `None` if the row group is
+    /// read as a whole.
     pub(crate) fn of(&self, part: &Part) -> Option<&Piece> {
         let pieces = self.of_group(part.group as usize)?;
         let after = pieces.partition_point(|piece| piece.start <= part.start);

@@ -1,4 +1,4 @@
-//! The reads of row groups: what is read, from where, and at what cost.
+//! Describes reads of row groups: what is read, from where, and at what cost.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -23,43 +23,43 @@ use crate::shard::Part;
 /// Column chunks: their ranges in the file, and their bytes.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
-/// The reads of columns of row groups, as a whole or in pieces.
+/// Reads columns of row groups, as a whole or in pieces.
 #[derive(Clone)]
 pub(crate) struct Reads {
     pub(crate) store: Store,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) projection: Arc<Projection>,
-    /// The cache of rows, which is consulted first.
+    /// The cache of rows, which is asked first.
     pub(crate) row_cache: Option<RowCache>,
     /// The row groups that are read in pieces. A cache does not keep these.
     pub(crate) pieces: Arc<Pieces>,
-    /// The rows that are read with the row group before theirs.
+    /// The rows that are read together with the row group before theirs.
     pub(crate) heads: Arc<Heads>,
-    /// The bits of a row that it takes a second time while a column is brought into the order of a shuffle; 0
-    /// if no column is.
+    /// The number of bits of a row that it takes a second time while a column is brought into the order of a
+    /// shuffle; 0 if no column is.
     pub(crate) dealt_bits: u64,
-    /// The known costs of row groups in this projection.
+    /// The costs of row groups in this projection that are known.
     pub(crate) known: KnownCosts,
     /// The columns that are read as codes.
     pub(crate) coded: Option<Arc<CodedColumns>>,
 }
 
-/// The costs of row groups, once their footers have been read: planning asks for them many times, and each is
-/// a sum over all columns.
+/// The costs of row groups whose footers have been read. Planning asks for them many times, and each is a sum
+/// over all columns.
 #[derive(Clone, Default)]
 pub(crate) struct KnownCosts(Arc<OnceLock<Box<[KnownCost]>>>);
 
-/// The cost of a row group, once it is known: three numbers, for up to a million row groups.
+/// The cost of a row group, if it is known: three numbers, for up to a million row groups.
 struct KnownCost {
     stored: AtomicU64,
     decoding: AtomicU64,
-    /// The bytes of the rows; this field is written last.
+    /// The bytes of the rows. This field is written last.
     held: AtomicU64,
 }
 
 impl KnownCost {
-    /// The content of `held` before the cost is known; a row group with exactly this cost is computed again
-    /// each time.
+    /// The value of `held` before the cost is known. The cost of a row group that has exactly this value is
+    /// computed again each time.
     const UNKNOWN: u64 = u64::MAX;
 
     /// Threads that find the cost unknown at the same time all compute the same one.
@@ -83,18 +83,18 @@ impl Default for KnownCost {
     }
 }
 
-/// The memory that a row group takes by itself.
+/// The memory that a row group takes when it is granted alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alone {
     group: usize,
-    /// All bytes, including those of lists.
+    /// The number of all bytes, including those of lists.
     pub(crate) bytes: u64,
     is_piece: bool,
     is_shuffled: bool,
 }
 
 impl Reads {
-    /// Reads of whole row groups, none of them from a cache.
+    /// Reads whole row groups, without a cache.
     pub(crate) fn whole(store: Store, catalog: Arc<Catalog>, projection: Arc<Projection>) -> Self {
         Reads {
             store,
@@ -109,7 +109,7 @@ impl Reads {
         }
     }
 
-    /// Reads of whole row groups, with other columns.
+    /// Reads whole row groups, with other columns.
     pub(crate) fn of_columns(&self, projection: Arc<Projection>) -> Self {
         Reads::whole(self.store.clone(), self.catalog.clone(), projection)
     }
@@ -132,8 +132,8 @@ impl Reads {
         self.dealt(piece.cost, piece.rows.into())
     }
 
-    /// The cost, plus that of bringing `rows` rows into the order of a shuffle: pages are no longer needed by
-    /// then.
+    /// The cost, plus that of bringing `rows` rows into the order of a shuffle, when pages are no longer
+    /// needed.
     fn dealt(&self, cost: Cost, rows: u64) -> Cost {
         let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
         Cost { decoding: cost.decoding.max(copy), ..cost }
@@ -144,8 +144,8 @@ impl Reads {
         self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
-    /// The memory that a row group of `rows` rows, or the largest of its pieces, takes by itself, with lists
-    /// of `listed` bytes for each row.
+    /// The memory that a row group of `rows` rows takes, or the largest of its pieces, with lists of `listed`
+    /// bytes for each row.
     pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
@@ -160,8 +160,7 @@ impl Reads {
         }
     }
 
-    /// Refuses a row group if not even one piece would stay within the bound of a budget; see
-    /// [`Budget::admit`].
+    /// Refuses a row group if not even one piece of it would fit into a budget; see [`Budget::admit`].
     pub(crate) fn admit(
         &self,
         alone: &Alone,
@@ -177,12 +176,12 @@ impl Reads {
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 
-    /// The least bytes of each piece of a row group, for columns whose pages cannot be read one by one;
-    /// `None` if that holds for all columns, so that the row group cannot be cut.
+    /// The least number of bytes of each piece of a row group, for columns whose pages cannot be read one by
+    /// one; `None` if that is so for all columns, and the row group cannot be cut.
     pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
         let Reads { catalog, projection, .. } = self;
         let at = &catalog.groups[group];
-        // If the footer has not been read yet, nothing is known.
+        // Before the footer has been read, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
         GroupPages::least_cost(footer, projection, at).map(Cost::total)
     }

@@ -1,4 +1,4 @@
-//! The rows of a part in memory, for as long as batches are made of them.
+//! The rows of a part in memory, for as long as batches are made from them.
 
 mod beyond;
 mod current;
@@ -26,20 +26,20 @@ pub(crate) use self::current::Rows;
 pub(crate) struct Resident {
     pub(crate) part: Part,
     rows: CurrentRows,
-    /// The reason why none of the rows can be delivered; they are nulls then.
+    /// The reason why none of the rows can be delivered; the rows are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
-    /// The samples that its rows make, if a sample is not a row.
+    /// The samples of the part, if a sample is not a row.
     samples: Option<ResidentSamples>,
-    /// The index of its first row among the rows in memory, which several small parts share.
+    /// The index of the part's first row among the rows in memory, which several small parts share.
     base: u32,
     /// The row at each place of the part's deal; `None` if row and place are the same.
     deal: Option<Box<[u32]>>,
-    /// Whether the columns that the collator brings into the order of the deal are in it.
+    /// Whether narrow columns are in the order of the deal.
     is_dealt: bool,
     /// The permit, which is shared with the task that writes the rows to disk.
     permit: Option<Arc<Permit>>,
-    /// Whether some columns of mapped rows are in memory of this process.
+    /// Whether some columns of mapped rows were copied to memory of this process.
     is_partly_owned: bool,
     beyond: Beyond,
     /// Fetches mapped rows again if they were changed.
@@ -47,7 +47,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// The rows that a part was decoded to.
+    /// The rows to which a part was decoded.
     pub(crate) fn new(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -58,8 +58,8 @@ impl Resident {
         Resident::alone(samples, part, rows).under(fetcher, permit)
     }
 
-    /// The rows with a permit, which from now on covers the rows instead of the bytes that they were read
-    /// from.
+    /// The rows with a permit, which from now on covers the rows instead of the bytes from which they were
+    /// read.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
         permit.shrink(fetcher.reads.own_cost(&self.part).held);
@@ -71,7 +71,7 @@ impl Resident {
         Resident::among(samples, part, (Rows::new(rows, None), 0))
     }
 
-    /// The rows of a part that are among others, from row `base` on.
+    /// The rows of a part that are among other rows, from row `base` on.
     fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
         let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
@@ -92,8 +92,8 @@ impl Resident {
 
     /// Parts that were decoded together, to consecutive rows.
     ///
-    /// Each part returns its own memory to the budget, although all of them keep the rows alive: parts are
-    /// few and small, or they would not be together.
+    /// Each part returns its own memory to the budget, although all of them keep the rows alive. The parts
+    /// are few and small, otherwise they would not be together.
     pub(crate) fn together(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -110,7 +110,8 @@ impl Resident {
         parts.collect()
     }
 
-    /// The cached rows of a part's row group; `renewer` fetches them again if they are mapped and changed.
+    /// The cached rows of a part's row group. `renewer` fetches them again if they are mapped and were
+    /// changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -122,15 +123,15 @@ impl Resident {
         Resident::new(fetcher, samples, part, kept.rows.clone(), permit).exchanged(kept, renewer)
     }
 
-    /// The same rows, but from the cache.
+    /// The same rows, read from the cache.
     pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
         let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
         let renewer = rows.is_mapped().then_some(renewer);
         Resident { rows: CurrentRows::new(rows), renewer, ..self }
     }
 
-    /// The same rows, picked by places in a deal. If `is_dealt`, narrow columns are in that order, and all
-    /// others as stored.
+    /// The same rows, which are now picked by places in a deal. If `is_dealt`, narrow columns are in that
+    /// order, and all others as stored.
     pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
         match self.samples {
             // Samples are dealt, not rows.
@@ -166,7 +167,7 @@ impl Resident {
         }
     }
 
-    /// Whether its samples are other than rows.
+    /// Whether the part has samples that are not rows.
     pub(crate) fn has_samples(&self) -> bool {
         self.samples.is_some()
     }
@@ -197,7 +198,7 @@ impl Resident {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
-    /// The same rows with columns that are made of mapped ones, in memory of this process. The permit then
+    /// The same rows with columns that are made from mapped ones, in memory of this process. The permit then
     /// covers the bytes that these take. Unchanged if nothing is made, if there is no such permit, or if the
     /// rows were changed meanwhile.
     pub(crate) fn with_columns(
@@ -219,25 +220,26 @@ impl Resident {
         Ok(self)
     }
 
-    /// The rows where they are used: memory that they do not take is returned.
+    /// The rows, after memory that they do not take was returned.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
         self.permit.take_if(|_| is_mapped && !self.is_partly_owned);
         self
     }
 
-    /// The rows at their present place.
+    /// The rows in their present place.
     pub(crate) fn rows(&self) -> Arc<Rows> {
         self.rows.with(Arc::clone)
     }
 
-    /// Applies `look` to the rows at their present place.
+    /// Applies `look` to the rows in their present place.
     pub(crate) fn with_rows<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
         self.rows.with(look)
     }
 
-    /// The rows at the given places in memory of their own, after the rows in `changed` turned out to be
-    /// changed. Later requests for rows get them from the new cache entry, or from memory if there is enough.
+    /// Copies the rows at the given places to memory of their own, after the rows in `changed` turned out to
+    /// be changed. Later requests for rows get them from the new cache entry, or from memory if there is
+    /// enough.
     pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
         let (Some(renewer), CurrentRows::Mapped(rows)) = (&self.renewer, &self.rows) else {
             return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
@@ -266,7 +268,7 @@ impl Resident {
         self.permit.clone()
     }
 
-    /// The bytes of the budget that are returned when this is released.
+    /// The bytes of the budget that are returned when this value is dropped.
     pub(crate) fn permitted(&self) -> u64 {
         let renewed = self.with_rows(|rows| rows.permit.as_ref().map_or(0, Permit::bytes));
         let of_heads = self.beyond.permit.as_ref().map_or(0, Permit::bytes);
@@ -288,8 +290,8 @@ impl Resident {
         })
     }
 
-    /// The rows at the given places in memory of their own, so that the memory of the row group can be
-    /// returned. Mapped rows take none, so they are not copied.
+    /// Copies the rows at the given places to memory of their own, so that the memory of the row group can be
+    /// returned. Mapped rows take no memory, so they are not copied.
     pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
         let rows = self.rows();
         let stored = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.row_at(place)));
@@ -331,13 +333,13 @@ enum RowNumbers {
 /// The rows of each sample of a part.
 #[derive(Debug)]
 enum ResidentSamples {
-    /// The samples as they are planned, and the sample at each place of the part's deal.
+    /// The planned samples, and the sample at each place of the part's deal.
     Part(PartSamples, Option<Box<[u32]>>),
-    /// A few samples that were taken from a part: the rows of each, as indices into the rows of all of them.
+    /// A few samples that were taken from a part. Each has its rows as indices into the rows of all of them.
     Taken(Box<[SampleRows]>),
 }
 
-/// The rows of other row groups into which samples continue.
+/// The rows of other row groups in which samples continue.
 #[derive(Debug, Default)]
 struct Beyond {
     /// The heads of the row groups, each with the number at which its first row continues the count.

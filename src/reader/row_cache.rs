@@ -1,8 +1,8 @@
-//! The row cache, as one loader uses it: under one selection of columns and rows.
+//! The row cache as a loader uses it, for one selection of columns and rows.
 //!
 //! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. The file of
 //! a row group is identified by its address, size, version and footer. Cells in entries may have another
-//! [form](CacheForm); if rows are not cached in the wanted form, it is made from those with stored cells.
+//! [form](CacheForm); if rows are not cached in the wanted form, it is made from an entry with stored cells.
 
 mod gate;
 
@@ -22,28 +22,27 @@ use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::column::CacheForm;
 use crate::shard::Part;
 
-/// Rows that are used while they wait to be written may take the memory for row groups divided by this. A
-/// disk that is slower than the epoch then caches fewer rows, but holds up nothing.
+/// The memory for row groups divided by this number is the most memory of rows that are used while they wait
+/// to be written. A disk that is slower than the epoch then caches fewer rows, but holds up nothing.
 const BEHIND_DIVISOR: u64 = 4;
 
-/// A disk that takes this long for a piece of an entry releases memory too late for an epoch that waits for
-/// it.
+/// If a disk takes this long to write a piece of an entry, it releases memory too late for an epoch that
+/// waits for it.
 const LATE_WRITE: Duration = Duration::from_millis(200);
 
-/// The time during which nothing is written to such a disk.
+/// How long nothing is written to a disk that was too slow.
 const REST_TIME: Duration = Duration::from_secs(60);
 
-/// The time that a loader that ends waits for its writes. A disk that hangs must not keep a program from
-/// ending.
+/// How long a loader that ends waits for its writes. A disk that hangs must not keep a program from ending.
 const LAST_WRITES_TIME: Duration = Duration::from_secs(1);
 
 /// The cache of rows on local disk, as one loader uses it.
 #[derive(Clone)]
 pub(crate) struct RowCache {
     cache: DiskCache,
-    /// The selection of rows: the filter, if there is one.
+    /// The description of the selected rows: the filter, if there is one.
     content: Arc<str>,
-    /// The form in which cells are cached; `None` means as they are stored.
+    /// The form in which cells are cached; `None` for the stored form.
     form: Option<Arc<CacheForm>>,
     /// The selected rows of each row group.
     counts: Arc<[u32]>,
@@ -53,10 +52,10 @@ pub(crate) struct RowCache {
     held: Arc<Mutex<Option<File>>>,
 }
 
-/// The rows that wait to be written or are being written while they are already used.
+/// The rows that are already used while they wait to be written, or are being written.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
-    /// The bytes of these rows.
+    /// The number of bytes of these rows.
     bytes: AtomicU64,
     most: u64,
     /// The number of times that the epoch asked for their memory.
@@ -69,7 +68,7 @@ pub(crate) struct WriteBehind {
 pub(crate) struct CacheWriter {
     guard: Guard,
     behind: Arc<WriteBehind>,
-    /// The pass; it is dropped after the guard, which removes unfinished files.
+    /// The pass through the gate. It is dropped after the guard, which removes unfinished files.
     pass: Pass,
 }
 
@@ -115,12 +114,12 @@ impl RowCache {
         RowCache { form, ..self.clone() }
     }
 
-    /// The form in which cells are cached; `None` means as they are stored.
+    /// The form in which cells are cached; `None` for the stored form.
     pub(crate) fn form(&self) -> Option<&CacheForm> {
         self.form.as_deref()
     }
 
-    /// Decides who is to fetch a row group. Waits for another thread or process that fetches it, so it must
+    /// Decides who fetches a row group. Waits for another thread or process that is fetching it, so it must
     /// not be called on a runtime's own threads.
     pub(crate) fn turn(
         &self,
@@ -137,9 +136,9 @@ impl RowCache {
         }
     }
 
-    /// Decides like [`turn`](Self::turn), for rows whose entry was changed while they were used: it returns
-    /// them in private memory, so that these are final. It does not wait, since the threads that fetch may be
-    /// waiting for this one.
+    /// Decides like [`turn`](Self::turn), for rows whose entry was changed while they were used. The rows are
+    /// returned in private memory, so that these are final. It does not wait, because the threads that fetch
+    /// may be waiting for this one.
     pub(crate) fn turn_again(
         &self,
         store: &Store,
@@ -169,8 +168,8 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// The mapped rows of a row group, if they are there now. Each row group is counted when its own turn
-    /// comes.
+    /// The mapped rows of a row group, if they are there now. The lookup is not counted, because each row
+    /// group is counted when its own turn comes.
     pub(crate) fn found_beside(
         &self,
         store: &Store,
@@ -182,9 +181,9 @@ impl RowCache {
         entry.is_mapped().then(|| Kept::new(entry))
     }
 
-    /// This process is to cache a row group. If cells are wanted in another form, it is made from the rows
-    /// that are cached as stored. Those are read into memory, since the new entry gets a checksum of its own,
-    /// which would make a changed byte valid.
+    /// The rows and the writer of a row group that this process must cache. If cells are wanted in another
+    /// form, it is made from the rows that are cached as stored. Those are read into memory, because the new
+    /// entry gets a checksum of its own, which would make a changed byte valid.
     fn ours(
         &self,
         (guard, pass): (Guard, Pass),
@@ -214,7 +213,7 @@ impl RowCache {
         }
         let form = self.form.as_ref().map_or("", |form| form.key());
         let count = u64::from(self.counts[group]);
-        // If all rows are selected, it does not matter how.
+        // If all rows are selected, it does not matter how they were selected.
         let content = if count == found.rows { "" } else { &*self.content };
         let rows = format!("{count} of {}{content}{form}", found.rows);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
@@ -236,11 +235,12 @@ impl RowCache {
     }
 }
 
-/// The decision who is to fetch a row group.
+/// The decision about who fetches a row group.
 pub(crate) enum Lookup {
-    /// The rows are here, and are to be cached in the wanted form if there is a [`CacheWriter`].
+    /// The rows are cached. If there is a [`CacheWriter`], the caller must also cache them in the wanted
+    /// form.
     Hit(Kept, Option<CacheWriter>),
-    /// The caller is to fetch the rows, and to cache them if there is a [`CacheWriter`].
+    /// The caller must fetch the rows, and must cache them if there is a [`CacheWriter`].
     Miss(Option<CacheWriter>),
 }
 
@@ -310,13 +310,13 @@ impl WriteBehind {
         }
     }
 
-    /// Counts rows that are to be written, if the limit permits.
+    /// Counts rows that will be written, if the limit permits.
     fn admit(&self, bytes: u64) -> bool {
         if self.resting().is_some_and(|until| Instant::now() < until) {
             return false;
         }
         let before = self.bytes.fetch_add(bytes, Relaxed);
-        // One is always admitted, or large row groups would never be cached.
+        // One is always admitted; otherwise large row groups would never be cached.
         let fits = before == 0 || before + bytes <= self.most;
         if !fits {
             self.bytes.fetch_sub(bytes, Relaxed);
@@ -324,7 +324,7 @@ impl WriteBehind {
         fits
     }
 
-    /// Reports that rows were written, or not; `too_late` says that the epoch waited for their memory.
+    /// Reports that rows were written, or were not; `too_late` says that the epoch waited for their memory.
     fn done(&self, bytes: u64, too_late: bool) {
         self.bytes.fetch_sub(bytes, Relaxed);
         if too_late {

@@ -1,4 +1,4 @@
-//! Turns the bytes of row groups into their rows. This is the first file in which nothing waits for I/O.
+//! Turns the bytes of row groups into their rows. Nothing in this file waits for I/O.
 
 mod arrange;
 mod chunks;
@@ -36,20 +36,21 @@ pub(super) struct FetchedRows<'a> {
     pub(super) group: usize,
     /// The rows to decode; `None` for all.
     pub(super) selection: Option<&'a RowSelection>,
-    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, which may be joined,
-    /// or of [`GroupPages::ranges`].
+    /// The fetched bytes, which are exactly those of [`Catalog::byte_ranges`] for the group and the
+    /// projection, possibly joined, or of [`GroupPages::ranges`].
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
-    /// The pages that were fetched, if these are not all. They hold the selection.
+    /// The pages that were fetched, which hold the selection; `None` for all pages.
     pub(super) pages: Option<&'a GroupPages>,
-    /// The columns that may come as codes.
+    /// The columns that may be read as codes.
     pub(super) coded: Option<&'a CodedColumns>,
 }
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
 ///
-/// `group` is an index into [`Catalog::groups`]. `chunks` are exactly the bytes of [`Catalog::byte_ranges`]
-/// for the same group and projection. Rows outside of `selection` are not decoded; `None` takes all. Views
-/// into pages that are stored without compression point into `chunks`, and keep them alive.
+/// `group` is an index into [`Catalog::groups`]. `chunks` must be exactly the bytes of
+/// [`Catalog::byte_ranges`] for the same group and projection. Rows outside of `selection` are not decoded;
+/// `None` selects all. Views into pages that are stored without compression point into `chunks`, and keep
+/// them alive.
 ///
 /// Fails with `TooLarge`, before it allocates, if decoding would take more than `limit_bytes`; with
 /// `Corrupt`, naming the column, if the bytes are damaged; with `Unsupported` for an encoding that is not
@@ -78,10 +79,10 @@ pub(super) fn read_fetched(
     read(vec![reader], limit_bytes).map_err(|error| error.at(place).hint_if_damaged(IF_DAMAGED))
 }
 
-/// Decodes several row groups to one batch, one after the other; each of them may take `limit_bytes`.
+/// Decodes several row groups to one batch, one after the other. Each of them may take `limit_bytes`.
 ///
 /// Fails if one of them cannot be decoded, for which [`read_part`] gives a better error, and with `Internal`
-/// if they are not stored alike.
+/// if they are not stored in the same way.
 pub(super) fn read_parts(
     catalog: &Catalog,
     projection: &Projection,
@@ -114,7 +115,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let columns = &footer.columns;
     let roots = columns.roots(projection.columns());
     let leaves = columns.leaves(projection);
-    // The rows of a selection are few, or are those of a row group that is dealt in two parts.
+    // If rows are selected, they are few, or they are a row group that is dealt in two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
@@ -130,7 +131,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     for reader in &mut readers {
         steps.push(guarded(|| reader.check(&checked, limit, &mut numbers))?);
     }
-    // A row group whose pages were read one by one is read alone.
+    // A row group whose pages were read one by one is never read with others.
     let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
     if by_pages.is_none() && readers.iter().any(|reader| reader.pages.is_some()) {
         return Err(Error::new(ErrorKind::Internal, "row groups of some pages are read together"));
@@ -169,7 +170,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if !left.is_empty() {
         let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
-        // If another check could say better what is wrong, it has done so.
+        // If another check could describe the damage better, it has done so.
         if let Some((reader, leaf)) = readers.iter().find_map(|reader| Some((reader, reader.damaged?))) {
             let cause = "its levels or values end early, or make no sense";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(reader.column_place(leaf)));
@@ -194,7 +195,7 @@ struct RowGroupReader<'a> {
     file: &'a File,
     footer: &'a Footer,
     selection: Option<&'a RowSelection>,
-    /// The fetched chunks. The joined pages of a chunk are under the range of the first page.
+    /// The fetched chunks. The joined pages of a chunk are stored under the range of the first page.
     chunks: Vec<(Range<u64>, Bytes)>,
     pages: Option<&'a GroupPages>,
     coded: Option<&'a CodedColumns>,
@@ -202,7 +203,7 @@ struct RowGroupReader<'a> {
     damaged: Option<usize>,
     /// The number of pages of each leaf column that is read, by leaf.
     page_counts: Vec<(usize, usize)>,
-    /// Whether there are texts that the Parquet crate takes for UTF-8 without a check.
+    /// Whether there are texts that the Parquet crate accepts as UTF-8 without a check.
     has_unseen_texts: bool,
 }
 
@@ -244,7 +245,7 @@ impl<'a> RowGroupReader<'a> {
     /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`; columns there that
     /// cannot continue become `None`. Chunks with wrong flags are replaced by chunks with correct ones.
     ///
-    /// Returns the number of rows to decode at a time: all, unless repeated values could then exceed the
+    /// Returns the number of rows to decode at a time: all rows, unless repeated values could then exceed the
     /// limit.
     fn check(
         &mut self,
@@ -318,7 +319,8 @@ impl<'a> RowGroupReader<'a> {
                 }
             }
         }
-        // Joined pages are under the range of the first one, no longer under those that were fetched.
+        // Joined pages are stored under the range of the first one, and no longer under those that were
+        // fetched.
         let joined = self.pages.map(GroupPages::joined).into_iter().flatten();
         joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
         Ok(step)
@@ -334,8 +336,8 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Decodes the pages of a leaf column that were read one by one, with the Parquet crate: the column with
-    /// that leaf alone.
+    /// Decodes the pages of a leaf column that were read one by one, with the Parquet crate. The result is
+    /// the column with that leaf alone.
     fn pages_of(&self, leaf: usize, pages: &ChunkPages, step: usize, limit: u64) -> Result<ArrayRef> {
         let columns = &self.footer.columns;
         let root = columns.parquet.get_column_root_idx(leaf);
@@ -434,28 +436,28 @@ impl<'a> RowGroupReader<'a> {
         Ok(fetched.slice_ref(bytes))
     }
 
-    /// The fetched bytes that contain a range, and the range's own bytes: no request is counted.
+    /// The fetched bytes that contain a range, and the range's own bytes. No request is counted.
     fn fetched(&self, range: &Range<u64>) -> Result<(&Bytes, &[u8])> {
         let part = |(have, bytes): &'_ (Range<u64>, Bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
             (to <= bytes.len()).then_some(from..to)
         };
-        // This is the last range that begins early enough, or, if chunks overlap, one before it.
+        // This is the last range that begins early enough, or, if chunks overlap, a range before it.
         let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
         let found = self.chunks[..after].iter().rev().find_map(|chunk| Some((&chunk.1, part(chunk)?)));
         found.map(|(fetched, part)| (fetched, &fetched[part])).ok_or_else(|| not_fetched(range))
     }
 
-    /// Adds to an error the column that it comes from: the first of those at `roots` that cannot be decoded
-    /// by itself.
+    /// Adds to an error the column that causes it: the first column at `roots` that cannot be decoded by
+    /// itself.
     fn blame(&self, error: Error, roots: &[usize], step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
         let columns =
             columns.filter(|column| matches!(self.footer.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
             let of_column = self.footer.columns.roots(&[column]);
-            // Not all pages of other columns may have been fetched.
+            // Some pages of other columns may not have been fetched.
             of_column.iter().all(|root| roots.contains(root)).then_some(())?;
             let alone = self.decode(&of_column, step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
@@ -471,7 +473,7 @@ impl<'a> RowGroupReader<'a> {
 }
 
 /// Decodes the only row group of `metadata`, which has only the columns at `roots` of `schema`, or only their
-/// leaves at `leaves`: its selected rows, `step` of all `rows` at a time, to at most `limit` bytes.
+/// leaves at `leaves`. Decodes its selected rows, `step` of all `rows` at a time, to at most `limit` bytes.
 fn decode(
     metadata: ParquetMetaData,
     schema: &SchemaRef,

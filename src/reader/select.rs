@@ -2,7 +2,7 @@
 //!
 //! The selection is known before the first epoch begins, because the number of selected rows determines the
 //! plan: with it `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
-//! groups and pages that statistics decide are not read; of the others the filter's columns are read once,
+//! groups and pages that statistics decide are not read. For the others, the filter's columns are read once,
 //! and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not
 //! decide are read again for them.
 
@@ -41,10 +41,10 @@ pub(crate) use pieces::{pieces, pieces_at};
 pub(crate) use values::values;
 pub(crate) use windows::windows;
 
-/// A scan of at least this many bytes of local columns costs so much that its result is kept.
+/// The least number of bytes of local columns whose scan costs so much that its result is kept.
 const MIN_KEPT_LOCAL_BYTES: u64 = 4 << 20;
 
-/// The bytes of indexes of one file that are read at once.
+/// The number of bytes of one file's indexes that are read at once.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// Reads the columns that determine which rows are selected. All of them must be known with certainty, so no
@@ -55,7 +55,7 @@ pub(crate) struct Scanner {
     budget: Budget,
     /// The bytes that the rows of a row group may take.
     limit: u64,
-    /// The `memory` that a loader needs whatever rows it selects, which an error names.
+    /// The `memory` that a loader needs whatever rows it selects. An error names it.
     least: u64,
 }
 
@@ -175,7 +175,8 @@ enum Decided {
     All,
     /// Nothing is decided.
     Open,
-    /// Some of its rows are decided; also the pages that hold the rows to be read, if these are not all.
+    /// Some of its rows are decided. The second field has the pages that hold the other rows, or `None` for
+    /// all pages.
     Rows(PrunedRows, Option<GroupPages>),
 }
 
@@ -189,8 +190,8 @@ impl From<RowGroupMatch> for Decided {
     }
 }
 
-/// Decides row groups without reading their rows, as far as possible: by the constants of their files, then
-/// by their statistics, then by the indexes of their pages.
+/// Decides row groups without reading their rows, where that is possible: by the constants of their files,
+/// then by their statistics, then by the indexes of their pages.
 async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let groups = 0..catalog.groups.len();
@@ -234,7 +235,7 @@ async fn prune_file(
         }
     }
     let first = catalog.groups_of(file).start;
-    // As many indexes as take little memory are read at once.
+    // Indexes are read at once up to the memory limit.
     let length =
         |parts: &[IndexPart]| parts.iter().map(|part| part.range.end - part.range.start).sum::<u64>();
     let mut rest = &open[..];
@@ -277,7 +278,7 @@ async fn scan(
     let catalog = &scanner.reads.catalog;
     let (_permit, batch);
     if scanner.reads.projection.columns().is_empty() {
-        // The places of rows alone decide.
+        // Only the places of rows decide.
         batch = without_columns(live.count())?;
     } else {
         (_permit, batch) = columns_of(scanner, group, &live, pages).await?;
@@ -290,7 +291,7 @@ async fn scan(
     Ok(live.compose(&RowSet::from_bits(&matching)))
 }
 
-/// The columns of the `live` rows of one row group, and the memory that covers them.
+/// The columns of the `live` rows of one row group, and the permit for their memory.
 async fn columns_of(
     scanner: &Scanner,
     group: usize,
@@ -298,7 +299,7 @@ async fn columns_of(
     pages: Option<&GroupPages>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // A budget of twice the bytes is enough, since batches take little of it.
+    // A budget of twice the bytes is enough, because batches take little of it.
     let alone = scanner.reads.alone((group, live.count()), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;

@@ -1,4 +1,4 @@
-//! Says which row groups follow each other, so that samples of several rows can run on from one into the
+//! Decides which row groups follow each other, so that samples of several rows can continue from one in the
 //! next.
 
 use std::ops::Range;

@@ -1,5 +1,4 @@
-//! Buckets: rows of similar length together, so that little is padded where they are filled up to the longest
-//! row.
+//! Buckets of rows of similar length, so that little is padded when they are filled up to the longest row.
 //!
 //! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan
 //! gives every rank the same number of buckets, however many rows these have.
@@ -45,8 +44,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Makes buckets of `rows` rows. `by` names a column of lists or texts, whose lengths are taken, or of
-    /// whole numbers that are the lengths.
+    /// Makes buckets of `rows` rows. `by` names a column: of lists or texts, whose lengths count, or of whole
+    /// numbers, which are the lengths.
     pub fn rows(by: impl Into<String>, rows: u32) -> Self {
         Bucket { by: by.into(), rows: Some(rows), tokens: None }
     }
@@ -76,7 +75,8 @@ impl Bucket {
                 .hint(format!("give 1 to {MAX_ROWS} rows, and 1 token or more")));
         }
         if self.rows.is_none() && self.tokens.is_none() {
-            return Err(Error::invalid("a bucket needs a limit").hint("give its number of rows or of tokens"));
+            return Err(Error::invalid("a bucket needs a limit")
+                .hint("give the largest number of `rows` or `tokens`"));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Frames {
-    /// All rows of a window draw what its first row draws, so the frames of a clip are cropped alike. A row
+    /// All rows of a window draw the same as its first row, so the frames of a clip are cropped alike. A row
     /// that is in several windows is drawn anew in each of them.
     #[default]
     Together,

@@ -12,7 +12,7 @@ use super::weighted::{EpochDraws, Population};
 use super::{Head, SampleKind, SampleRows};
 use crate::shard::Part;
 
-/// The samples of a data set by row group, as far as they are the same in every epoch.
+/// The samples of a data set by row group, in a form that holds for every epoch.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
     rows: SelectedRows,
@@ -26,17 +26,17 @@ pub(crate) struct SampleIndex {
     epochs: Epochs,
 }
 
-/// Says whether epochs differ in their samples.
+/// Whether epochs differ in their samples.
 #[derive(Debug)]
 enum Epochs {
     /// Every epoch has the same samples.
     Same(Arc<EpochSamples>),
-    /// Each epoch draws its samples anew, by a seed; the epochs that were asked for last are kept.
+    /// Each epoch draws its samples anew, by a seed. The epochs that were used last are kept.
     Drawn(Arc<Population>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
 }
 
-/// How many drawn epochs are kept: the one under way, the one that is being prepared, and one that is asked
-/// about.
+/// How many drawn epochs are kept: the current one, the one that is being prepared, and one for other
+/// questions.
 const EPOCHS_KEPT: usize = 3;
 
 impl SampleIndex {
@@ -69,7 +69,7 @@ impl SampleIndex {
     /// An index of rows that each epoch draws anew from a population, by a seed.
     pub(crate) fn drawn(population: Population, seed: u64, rows: Vec<RowSet>) -> Self {
         let bounds = (0..rows.len()).map(|group| population.bounds(group));
-        // Both numbers are below 2^32: a population in which they are not was refused.
+        // Both numbers are below 2^32, because other populations were refused.
         let (least, most): (Vec<u32>, Vec<u32>) =
             bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
         let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
@@ -116,7 +116,7 @@ impl SampleIndex {
         self.rows.row_set(group)
     }
 
-    /// The number of selected rows in each row group, or 0 where a row group gives no sample.
+    /// The number of selected rows in each row group, or 0 for a row group without samples.
     pub(crate) fn row_counts(&self) -> Arc<[u32]> {
         if self.most.iter().all(|samples| *samples > 0) {
             return self.rows.counts();
@@ -130,12 +130,12 @@ impl SampleIndex {
         matches!(&self.epochs, Epochs::Same(samples) if samples.are_rows())
     }
 
-    /// Whether any samples run on into the next row groups.
+    /// Whether any samples continue in the next row groups.
     pub(crate) fn run_on(&self) -> bool {
         matches!(&self.epochs, Epochs::Same(samples) if !samples.beyond.is_empty())
     }
 
-    /// The rows of later row groups that the samples of `group` run on into, in any epoch.
+    /// The rows of later row groups in which the samples of `group` continue, in any epoch.
     pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
         let of_all = match &self.epochs {
             Epochs::Same(samples) => Some(samples.heads(group)),
@@ -144,7 +144,7 @@ impl SampleIndex {
         of_all.into_iter().flatten()
     }
 
-    /// Whether the samples of a row group are drawn when it is decoded, and listed from then on.
+    /// Whether the samples of a row group are drawn when it is decoded, and are listed from then on.
     pub(crate) fn are_drawn(&self) -> bool {
         matches!(self.epochs, Epochs::Drawn(..))
     }
@@ -162,12 +162,13 @@ impl SampleIndex {
 /// The samples of one epoch, by row group.
 #[derive(Debug)]
 pub(crate) struct EpochSamples {
-    /// The kind of sample; `None` where a sample is a row.
+    /// The kind of sample; `None` if a sample is a row.
     kind: Option<Arc<dyn SampleKind>>,
     /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
     rows: SelectedRows,
-    /// For each row group, how many rows of later row groups its samples run on into; empty where none do.
+    /// For each row group, the number of rows of later row groups in which its samples continue; empty if
+    /// none do.
     beyond: Box<[u32]>,
 }
 
@@ -191,7 +192,7 @@ impl EpochSamples {
         PartRows { set: self.rows.row_set(group as usize), ordinals: start..start + rows }
     }
 
-    /// The rows of later row groups that the samples of `group` run on into.
+    /// The rows of later row groups in which the samples of `group` continue.
     pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
         let (mut left, mut at) = (self.beyond.get(group).copied().unwrap_or(0), group);
         std::iter::from_fn(move || {
@@ -207,8 +208,8 @@ impl EpochSamples {
         })
     }
 
-    /// The row group and the ordinal within it of a decoded row. `row` counts through the rows that are
-    /// decoded for `part` and then through those of its heads.
+    /// The row group of a decoded row, and the row's ordinal in it. `row` counts through the rows that are
+    /// decoded for `part` and then through the rows of its heads.
     pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
         let group = part.group as usize;
         let own = self.decoded(part);
@@ -222,7 +223,7 @@ impl EpochSamples {
             }
             beyond -= head.rows;
         }
-        // A sample has no rows beyond its heads, so this is not reached.
+        // A sample has no rows beyond its heads, so this is never reached.
         (group, self.rows.row_set(group).rows())
     }
 
@@ -231,7 +232,7 @@ impl EpochSamples {
         PartRows { set: self.rows.row_set(head.group as usize), ordinals: 0..head.rows }
     }
 
-    /// The samples of a part; `None` where a sample is a row.
+    /// The samples of a part; `None` if a sample is a row.
     pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
         let (kind, group) = (self.kind.clone()?, part.group as usize);
         let kind = kind.of_group(group).unwrap_or(kind);

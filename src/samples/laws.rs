@@ -1,5 +1,5 @@
-//! Laws of samples, as properties over random row groups, selections, kinds of sample, orders, worlds and
-//! skipped steps.
+//! Tests the laws of samples, as properties over random row groups, selections, kinds of sample, orders,
+//! worlds and skipped steps.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, SkippedRows, Split, Walk};
 
-/// A row group in which each stored row says whether it is selected, how long it is, and its class.
+/// The rows of a row group: for each, whether it is selected, its length, and its class.
 type Group = Vec<(bool, u32, u32)>;
 
 /// A delivered sample: its row group and its stored rows.
@@ -40,7 +40,7 @@ impl SampledCase {
         self.groups.iter().map(|group| RowSet::from_bits(&selected(group).into())).collect()
     }
 
-    /// One number of each selected row, by row group.
+    /// A number for each selected row, by row group.
     fn numbers(&self, number: fn(&(bool, u32, u32)) -> u32) -> Vec<Vec<u32>> {
         let of_group = |group: &Group| group.iter().filter(|row| row.0).map(number).collect();
         self.groups.iter().map(of_group).collect()
@@ -100,7 +100,7 @@ impl SampledCase {
     }
 
     /// The samples of each step from row `start` of the order on, over all ranks of a world, sorted and
-    /// without padding. Checks that all ranks have the same number of steps, and a sample in each.
+    /// without padding. Checks that all ranks have the same number of steps, and at least one sample in each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
         let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);
@@ -194,7 +194,7 @@ fn cases() -> impl Strategy<Value = SampledCase> {
     )
 }
 
-/// The environment variable PROPTEST_CASES sets another number of cases.
+/// The environment variable PROPTEST_CASES changes the number of cases.
 fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(10_000), failure_persistence: None, ..ProptestConfig::default() }
@@ -203,12 +203,11 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Each sample comes once over all ranks, a step has the same samples on any world, seeking gives the
-    /// same steps as skipping to them, and skipped steps change no other step.
+    /// Each sample comes once over all ranks, a step has the same samples in any world, seeking gives the
+    /// same steps as going through all steps before, and skipped steps change no other step.
     #[test]
     fn samples_of_all_kinds_keep_the_laws(case in cases(), other in 1u32..6, at: u64, skip: (u64, u64)) {
-        // There is nothing to plan where no row is selected, or where sampling without replacement leaves no
-        // row.
+        // If no row is selected, or sampling without replacement leaves no row, there is nothing to plan.
         let Some(index) = case.index().filter(|index| index.total() > 0) else { return Ok(()) };
         let lanes = case.shuffle.lanes.unwrap().min(index.total() as u32);
         let spec = OrderSpec::new(&case.shuffle.lanes(lanes), &index.row_counts(), case.world, 64);

@@ -8,7 +8,7 @@ use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::Vectors;
 use forebay_base::Error;
 
-/// Stands for the length of a row that has none.
+/// The length that stands for a row without one.
 pub(crate) const NO_LENGTH: u32 = u32::MAX;
 
 /// The length of each row; [`NO_LENGTH`] for a row without one.

@@ -1,8 +1,8 @@
-//! Packs of tokens: lists of numbers, one after the other in rows of one length.
+//! Packs of tokens: lists of numbers, one after the other, in rows of one length.
 //!
-//! The lengths of the lists are read once; which lists go into which pack is arithmetic on the lengths. Whole
-//! lists are packed row group by row group; split lists may run on through row groups that follow each other.
-//! A pack belongs to the row group in which it begins.
+//! The lengths of the lists are read once, and from them follows which lists go into which pack. Whole lists
+//! are packed row group by row group; split lists may continue through consecutive row groups. A pack belongs
+//! to the row group in which it begins.
 //!
 //! ```text
 //! lists       aaaaa bb cccc d        rows of 4
@@ -53,7 +53,7 @@ pub struct Pack {
     value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
-    /// Left out of positions where it has its default.
+    /// The field is left out of positions if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
 }
@@ -107,11 +107,11 @@ impl Pack {
         Pack { lengths: Some(column.into()), ..self }
     }
 
-    /// How far split lists run on, in the order in which they are stored, so that only the last pack is
-    /// filled up. Default: to the end of their row group.
+    /// How far split lists continue, in stored order, so that only the last pack is filled up. Default: to
+    /// the end of their row group.
     ///
     /// The first lists of a row group are then read twice: with their own row group, and with the row group
-    /// before, which runs on into them.
+    /// before, whose packs continue in them.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Pack { across, ..self }
@@ -191,7 +191,7 @@ impl Pack {
         }
     }
 
-    /// Makes the packs of row groups that follow each other from the lengths of their lists.
+    /// Makes the packs of consecutive row groups from the lengths of their lists.
     pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Vec<PackedGroup> {
         match self.split {
             true => split(lengths, self.length),
@@ -239,11 +239,11 @@ pub(crate) struct PackedGroup {
 
 #[derive(Debug)]
 enum PackBorders {
-    /// Lists that follow each other and are cut at the end of each pack. `begins` has, for each pack, its
-    /// first row and how many values of that row's list earlier packs hold. The rows of the last pack end
-    /// before `end`, which counts on through later row groups.
+    /// Consecutive lists, cut at the end of each pack. `begins` has, for each pack, its first row, and how
+    /// many values of that row's list are in earlier packs. The rows of the last pack end before `end`, which
+    /// counts on through later row groups.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
-    /// Lists that are not cut. `rows` has the rows of all packs, pack by pack, and `ends` the end of each
+    /// Lists that are not cut. `rows` has the rows of all packs, pack by pack, and `ends` has the end of each
     /// pack as an index into `rows`.
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
 }
@@ -255,7 +255,7 @@ impl Default for PackBorders {
 }
 
 impl PackedGroup {
-    /// Packs whole lists; of a list that is longer than `length` only the beginning.
+    /// Packs whole lists. If a list is longer than `length`, only its beginning is packed.
     fn best_fit(lengths: Vec<u32>, length: u32) -> Self {
         let mut by_length: Vec<u32> =
             (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
@@ -276,8 +276,7 @@ impl PackedGroup {
                 open.insert((room - of_row, pack));
             }
         }
-        // Rows of a pack come in the order in which they are stored, and packs in the order of their first
-        // rows.
+        // The rows of a pack come in stored order, and packs in the order of their first rows.
         packs.iter_mut().for_each(|rows| rows.sort_unstable());
         packs.sort_unstable();
         let mut end = 0;
@@ -297,7 +296,7 @@ impl PackedGroup {
         }
     }
 
-    /// The number of rows of later row groups that the last pack runs on into.
+    /// The number of rows of later row groups in which the last pack continues.
     fn beyond(&self) -> u32 {
         match &self.form {
             PackBorders::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
@@ -314,7 +313,7 @@ impl PackedGroup {
     }
 }
 
-/// Packs lists one after the other through row groups that follow each other.
+/// Packs lists one after the other through consecutive row groups.
 fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
     let mut begins: Vec<Vec<(u32, u32)>> = vec![Vec::new(); lengths.len()];
     let mut ends = vec![0; lengths.len()];

@@ -7,7 +7,7 @@ use forebay_store::row_set::RowSet;
 /// A set of rows for each row group. Usually all rows are selected, and a row group then takes four bytes.
 #[derive(Clone, Debug)]
 pub(super) enum SelectedRows {
-    /// All rows of each row group are selected; the numbers are the counts of rows.
+    /// All rows of each row group, given by the number of its rows.
     Whole(Arc<[u32]>),
     /// At least one row group has only some of its rows selected.
     Some(Arc<[RowSet]>),
@@ -46,7 +46,7 @@ impl SelectedRows {
         }
     }
 
-    /// The memory that the sets of rows take beside the sets themselves, in bytes.
+    /// The memory that the sets of rows allocate, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             SelectedRows::Whole(_) => 0,

@@ -1,4 +1,4 @@
-//! Finds the rows with which windows begin, row after row, so that windows can run on from one row group into
+//! Finds the rows with which windows begin, row by row, so that windows can continue from one row group in
 //! the next.
 
 use forebay_store::row_set::RowSet;
@@ -6,15 +6,15 @@ use forebay_store::row_set::RowSet;
 use super::stretches::{Border, Stretches};
 use super::window::Window;
 
-/// Finds the windows in consecutive rows. Each window is found when its last row comes.
+/// Finds the windows in consecutive rows. Each window is found when its last row is pushed.
 #[derive(Debug)]
 struct Starts {
     /// The number of rows in a window.
     length: u64,
     /// The number of rows from the beginning of a window to the beginning of the next.
     step: u64,
-    /// Whether a window must begin at a later value of the `by` column than that at which the one before
-    /// ends.
+    /// Whether a window must begin at a later value of the `by` column than the one at which the window
+    /// before ends.
     apart: bool,
     /// The number of rows taken so far.
     rows: u64,
@@ -53,15 +53,15 @@ impl Starts {
     }
 }
 
-/// Finds the rows with which windows begin in row groups that follow each other.
+/// Finds the rows with which windows begin in consecutive row groups.
 #[derive(Debug)]
 pub(crate) struct SequenceStarts {
     starts: Starts,
     /// For each row group, its first row in the sequence and its selected rows.
     groups: Vec<(u64, RowSet)>,
-    /// The rows with which windows begin, for each row group that cannot get any more.
+    /// The rows with which windows begin, for each row group that cannot get any more of them.
     done: Vec<RowSet>,
-    /// The rows found in the row group after those that are done, as ordinals among its selected rows.
+    /// The rows found in the first row group that can still get more, as ordinals among its selected rows.
     found: Vec<u32>,
 }
 
@@ -133,11 +133,11 @@ mod tests {
         .prop_map(|(is_cut, is_out, is_equal)| Border { is_cut, is_out, is_equal })
     }
 
-    /// The first row of each window, found by looking at all rows from each start.
+    /// The first row of each window, found by trying a window at every row.
     fn by_hand(rows: &[Border], length: usize, overlap: Option<u32>) -> Vec<u32> {
         let goes_on = |at: usize| !rows[at].is_out && !rows[at].is_cut;
         let (mut found, mut start): (Vec<u32>, usize) = (Vec::new(), 0);
-        // The row after the last row of the stretch that `start` is in.
+        // The row after the last row of the stretch that contains `start`.
         let end = |start: usize| (start + 1..rows.len()).find(|at| !goes_on(*at)).unwrap_or(rows.len());
         while start < rows.len() {
             if rows[start].is_out {

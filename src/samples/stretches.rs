@@ -1,4 +1,4 @@
-//! Stretches of consecutive rows that may be in one window, found in the `by` and `within` columns.
+//! Stretches of consecutive rows that may be in one window, according to the `by` and `within` columns.
 
 #[cfg(test)]
 use std::ops::Range;
@@ -22,7 +22,7 @@ use super::window::{Gap, Window};
 pub(crate) struct Stretches {
     /// For each row, whether it may not be in a window with the row before.
     cuts: Vec<bool>,
-    /// For each row, whether it may be in no window.
+    /// For each row, whether it can be in no window.
     out: Vec<bool>,
     /// For each row, whether its `by` value equals that of the row before.
     equal: Vec<bool>,
@@ -203,7 +203,7 @@ impl Stretches {
         })
     }
 
-    /// Builds stretches from the borders of their rows.
+    /// Makes stretches from the borders between rows.
     #[cfg(test)]
     pub(super) fn from_rows(rows: &[Border]) -> Self {
         Stretches {
@@ -214,12 +214,12 @@ impl Stretches {
     }
 }
 
-/// How a row follows the row before.
+/// The relation of a row to the row before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Border {
     /// Whether the two rows may not be in one window.
     pub(crate) is_cut: bool,
-    /// Whether the row may be in no window.
+    /// Whether the row can be in no window.
     pub(crate) is_out: bool,
     /// Whether the `by` values of the two rows are equal.
     pub(crate) is_equal: bool,
@@ -232,13 +232,14 @@ pub(crate) struct Deciding {
     pub(crate) within: Option<ArrayRef>,
 }
 
-/// The values of the `by` column, by which rows ascend; `None` for a null or a NaN, which cannot be ordered.
+/// The values of the `by` column, in which rows must ascend; `None` for a null or a NaN, which cannot be
+/// ordered.
 enum Numbers<'a> {
     Whole(Box<dyn Iterator<Item = Option<i128>> + 'a>),
     Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
 }
 
-/// The array with times as whole numbers in their unit; any other array as it is.
+/// The array with times as whole numbers of their unit; any other array unchanged.
 fn in_order(array: &ArrayRef) -> Result<ArrayRef> {
     let as_type = |data_type| {
         let data = array.to_data().into_builder().data_type(data_type).build();
@@ -312,7 +313,7 @@ fn unsorted_across(window: &Window) -> Error {
 }
 
 /// The relative spacing of floats of this type. The difference of two stored numbers misses the intended
-/// difference by about as much: 0.4 - 0.3 is more than 0.1.
+/// difference by about that much: 0.4 - 0.3 is more than 0.1.
 fn precision(by: &DataType) -> f64 {
     match by {
         DataType::Float16 => f64::from(f16::EPSILON),
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(found(&window, Some(by), None), [0..2, 2..4]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
         assert_eq!(found(&window, Some(floats), None), [0..2, 2..3]);
-        // Tenths cannot be written as floats exactly, nor can their differences.
+        // Neither tenths nor their differences can be written exactly as floats.
         let tenths: ArrayRef =
             Arc::new(Float64Array::from_iter_values((0..1000).map(|at| f64::from(at) * 0.1)));
         let narrow: ArrayRef = Arc::new(Float32Array::from_iter_values((0..1000).map(|at| at as f32 * 0.1)));

@@ -1,4 +1,4 @@
-//! Tests of kinds of samples through the plan: the counts are planned, and each sample is mapped back to its
+//! Tests kinds of samples through the plan: the counts are planned, and each sample is mapped back to its
 //! stored rows.
 
 use proptest::collection::vec;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
-/// Windows of `length` rows, each beginning `step` rows after the one before, that run on through `sequence`
-/// row groups.
+/// Windows of `length` rows, each of which begins `step` rows after the one before, and which continue
+/// through `sequence` row groups.
 fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
     let window = Window::rows(length).overlap(length - step);
     let of_sequence = |groups: &[RowSet]| {
@@ -108,7 +108,7 @@ fn by_hand(groups: &[Vec<bool>], length: usize, step: usize, sequence: usize) ->
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Covers windows side by side as well as windows that overlap.
+    /// The test covers windows that are side by side as well as windows that overlap.
     #[test]
     fn each_sample_of_a_kind_is_delivered_once_with_its_rows(
         groups in row_groups(),

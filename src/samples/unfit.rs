@@ -45,7 +45,7 @@ impl Samples {
         })
     }
 
-    /// The error for such a row.
+    /// The error for a row that does not fit.
     pub(crate) fn refusal(&self, why: Unfit) -> Error {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
@@ -71,7 +71,7 @@ mod tests {
     use super::super::{Bucket, Pack};
     use super::*;
 
-    /// A row group, a row in it, and the reason why the row is unfit.
+    /// An unfit row: its row group, the row within it, and the reason.
     type Found = (usize, u32, Unfit);
 
     fn unfit(samples: Samples, mut lengths: [Vec<u32>; 2]) -> (Vec<Found>, [Vec<u32>; 2]) {

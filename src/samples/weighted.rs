@@ -1,6 +1,6 @@
 //! Rows by weight: how often each row comes in an epoch.
 //!
-//! One column decides: it holds the weight or the class of each row. The column is read once, and the rest is
+//! One column decides: it holds the weight or the class of each row. It is read once, and the rest is
 //! arithmetic on its values:
 //!
 //! ```text
@@ -118,8 +118,8 @@ impl Sample {
         Sample::weighted(column, Weights::Balanced)
     }
 
-    /// The weight of classes that [`classes`](Self::classes) does not list. Default: none, such classes are
-    /// an error.
+    /// The weight of classes that [`classes`](Self::classes) does not list. Default: there is none, and such
+    /// classes are an error.
     #[must_use]
     pub fn others(mut self, weight: f64) -> Self {
         if let Weights::Classes { others, .. } = &mut self.weights {

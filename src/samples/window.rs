@@ -49,26 +49,26 @@ const MAX_ROWS: i64 = 1 << 16;
 pub struct Window {
     first: i64,
     last: i64,
-    /// The columns that are delivered for each offset; empty where every row has all columns.
+    /// The columns that are delivered for each offset; empty if every row has all columns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "pairs")]
     fields: BTreeMap<i64, Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gap: Option<Gap>,
-    /// The number of rows that a window shares with the one before; `None` for all rows but one.
+    /// The number of rows that a window shares with the one before; `None` if it shares all rows but one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
-    /// Left out of positions where it has its default.
+    /// The field is left out of positions if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]
     frames: Frames,
 }
 
-/// Writes columns by offset as pairs, because the keys of JSON objects are texts.
+/// Serializes columns by offset as pairs, because the keys of JSON objects are texts.
 mod pairs {
     use std::collections::BTreeMap;
 
@@ -164,11 +164,11 @@ impl Window {
         Window { within: Some(column.into()), ..self }
     }
 
-    /// How far a window runs on. Default: to the end of the row group in which it begins.
+    /// How far a window continues. Default: to the end of the row group in which it begins.
     ///
-    /// Otherwise a row group is read together with the first rows of the next ones, as far as its windows run
-    /// on. Columns without lists are read by pages, if the file has an offset index or is local and the
-    /// column is large; other columns are read whole.
+    /// Otherwise a row group is read together with those first rows of the next ones in which its windows
+    /// continue. Columns without lists are read by pages, if the file has an offset index or is local and the
+    /// column is large; other columns are read as a whole.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Window { across, ..self }
@@ -240,7 +240,7 @@ impl Window {
         length - self.overlap.unwrap_or(length - 1)
     }
 
-    /// Whether each window must begin at a later value than that at which the one before ends.
+    /// Whether each window must begin at a later value than the one at which the window before ends.
     pub(super) fn is_apart(&self) -> bool {
         self.overlap == Some(0)
     }
@@ -252,7 +252,7 @@ impl Window {
     /// Returns an error for options that can never work, whatever the data.
     pub(crate) fn check(&self) -> Result<()> {
         if self.last < self.first {
-            return Err(Error::invalid("a window of 0 rows").hint("a window has 1 row or more"));
+            return Err(Error::invalid("a window of 0 rows").hint("give at least 1 row"));
         }
         if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);

@@ -1,10 +1,10 @@
-//! Turns weights into whole units: how many units of each step a source gets, exact in each step and over all
-//! of them.
+//! Turns weights into whole units: how many units of each step a source gets, such that each step and the sum
+//! of all steps are exact.
 //!
 //! A source of weight `w` is owed `w·n` of the `n` units of a step, which is seldom a whole number. It gets
 //! that number rounded down or up, such that after any number of steps it has less than one unit too few or
-//! too many. The units that rounding down leaves are scheduled like processors, to each of which a source may
-//! go once in a step: by PD² (Anderson and Srinivasan, "Mixed Pfair/ERfair scheduling of asynchronous
+//! too many. The units that are left after rounding down are scheduled like processors, with at most one for
+//! each source in a step: by PD² (Anderson and Srinivasan, "Mixed Pfair/ERfair scheduling of asynchronous
 //! periodic tasks", 2004), which is known to keep this bound for any weights.
 //!
 //! Weights are whole numbers here. All shares are exact after a number of steps equal to the sum of the
@@ -30,10 +30,10 @@ pub(crate) struct Weights {
 
 impl Weights {
     /// Takes weights as they are written: `0.7` and `0.3` are 7 and 3 parts of 10. Weights that would need
-    /// more than 100,000 parts are rounded to that many.
+    /// more than 100,000 parts are rounded to that number of parts.
     ///
     /// # Errors
-    /// A weight is negative or not finite, or all are 0.
+    /// Fails if a weight is negative or not finite, or if all are 0.
     pub(crate) fn new(weights: &[f64]) -> Result<Self> {
         if let Some((source, weight)) =
             (0..).zip(weights).find(|(_, weight)| !weight.is_finite() || **weight < 0.0)
@@ -57,7 +57,7 @@ impl Weights {
         Ok(Weights::of(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
     }
 
-    /// The weights that a position has as whole parts; `None` if they cannot be those of `sources` sources.
+    /// The weights that a position has as whole parts; `None` if they cannot belong to `sources` sources.
     pub(crate) fn of_parts(parts: &[u64], sources: usize) -> Option<Self> {
         let sum = parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part))?;
         (parts.len() == sources && (1..=MAX_PARTS).contains(&sum)).then(|| Weights::of(parts.to_vec()))
@@ -68,15 +68,14 @@ impl Weights {
         Weights { sum: parts.iter().sum(), parts }
     }
 
-    /// The weights of the sources for which `keeps` holds, and 0 for the others. `None` if that leaves no
-    /// weight.
+    /// The weights of the sources for which `keeps` holds, and 0 for the others; `None` if all would be 0.
     pub(super) fn only(&self, keeps: impl Fn(usize) -> bool) -> Option<Self> {
         let kept = self.parts.iter().enumerate().map(|(source, part)| if keeps(source) { *part } else { 0 });
         let kept = Weights::of(kept.collect());
         (kept.sum > 0).then_some(kept)
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     pub(crate) fn len(&self) -> usize {
         self.parts.len()
     }
@@ -117,20 +116,20 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Goes through the steps, each of `units` units, and says how many units each source gets.
+/// Goes through the steps, each of which has `units` units, and says how many units each source gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Apportionment {
-    /// The units of each source in every step, rounded down.
+    /// The number of units that each source gets in every step, rounded down.
     down: Vec<u64>,
-    /// The units that each source is owed beyond `down` in a step, in parts of `period`.
+    /// The fraction of a unit that each source is owed in a step beyond `down`, in parts of `period`.
     owed: Vec<u64>,
     /// The number of steps after which all shares are exact.
     period: u64,
-    /// The units of a step that are left when all shares are rounded down.
+    /// The number of units of a step that are left when all shares are rounded down.
     left: usize,
     /// The number of steps taken so far.
     step: u64,
-    /// How often the share of each source was rounded up in this period.
+    /// How often the share of each source was rounded up in the present period.
     up: Vec<u64>,
 }
 
@@ -152,7 +151,7 @@ impl Apportionment {
         Apportionment { down, owed, period, left, step: 0, up }
     }
 
-    /// Moves to just before step `step`.
+    /// Moves to the position just before step `step`.
     pub(super) fn at(mut self, step: u64) -> Self {
         self.step = step - step % self.period;
         self.up.fill(0);
@@ -172,14 +171,13 @@ impl Apportionment {
         self.down.len()
     }
 
-    /// The last step before which sources have at most the given numbers of units each, and after which one
-    /// of them has more, or, with `all`, each of them. `None` if that never happens.
+    /// The last step before which no source has more units than its limit. After it, one source exceeds its
+    /// limit, or, with `all`, every source does. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let near = |&(source, units): &(usize, u64)| {
             let each =
                 u128::from(self.down[source]) * u128::from(self.period) + u128::from(self.owed[source]);
-            // A source has at most one unit more than it is owed, so before this step it has no more than its
-            // limit.
+            // A source has at most one unit more than it is owed, so before this step it is within its limit.
             let near = (u128::from(units.saturating_sub(1)) * u128::from(self.period)).checked_div(each);
             near.map(|near| u64::try_from(near).unwrap_or(u64::MAX).saturating_sub(1))
         };
@@ -224,9 +222,9 @@ impl Apportionment {
         }
     }
 
-    /// How urgent it is that a source gets its next unit at this step of the period: first by its deadline,
-    /// then by whether the window of the following unit overlaps, then by when a chain of such windows ends.
-    /// `None` if the unit would come too early.
+    /// The urgency of a source's next unit at this step of the period: first by its deadline, then by whether
+    /// the window of the following unit overlaps, then by the end of a chain of such windows. `None` if the
+    /// unit would come too early.
     fn urgency(&self, source: usize, at: u64) -> Option<Urgency> {
         let (owed, period) = (self.owed[source], self.period);
         let next = self.up[source] + 1;
@@ -283,7 +281,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Each share is rounded down or up in each step, and over all steps it is off by less than a unit.
+        /// Each share is rounded down or up in each step, and over all steps it is off by less than one unit.
         #[test]
         fn shares_are_exact_in_each_step_and_over_all(weights in weights(), units in 1u64..300, from in 0u64..5_000) {
             let weights = Weights::new(&weights).unwrap();

@@ -1,8 +1,8 @@
 //! A list that is read from its front, in blocks of equal size.
 //!
-//! The lists that mix a window can be larger than narrow rows themselves. A block is freed as soon as it has
-//! been read, and the next list reuses it: lists in one piece each would leave holes of odd sizes, which an
-//! allocator keeps.
+//! The lists that mix a window can be larger than the narrow rows themselves. A block is freed as soon as it
+//! has been read, and the next list reuses it. Lists in one piece each would leave holes of odd sizes, which
+//! an allocator keeps.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ use forebay_base::processor;
 
 use super::draw::{Draws, Exchange};
 
-/// Items in a block: 1 MiB of rows that are packed into 4 bytes each.
+/// The number of items in a block: 1 MiB of rows that are packed into 4 bytes each.
 const BLOCK: usize = 1 << 18;
 
 /// A list that is read from its front.
 #[derive(Debug)]
 pub(super) struct Blocks<T> {
-    /// The blocks; all but the last one are full.
+    /// The blocks, all of which are full except the last one.
     blocks: VecDeque<Vec<T>>,
-    /// Items of the first block that have been taken.
+    /// The number of items of the first block that have been taken.
     taken: usize,
-    /// Items that are left.
+    /// The number of items that are left.
     len: usize,
-    /// Items that the list was made for.
+    /// The number of items for which the list was made.
     capacity: usize,
 }
 
@@ -36,7 +36,7 @@ impl<T: Copy> Blocks<T> {
         self.len
     }
 
-    /// Appends the items that `item` gives for `0..count`, before any was taken.
+    /// Appends `item(0)` to `item(count - 1)`. No item may have been taken yet.
     pub(super) fn extend(&mut self, count: usize, mut item: impl FnMut(usize) -> T) {
         let mut from = 0;
         while from < count {
@@ -52,7 +52,7 @@ impl<T: Copy> Blocks<T> {
         }
     }
 
-    /// Mixes all items, before any was taken.
+    /// Shuffles all items. No item may have been taken yet.
     pub(super) fn shuffle(&mut self, mut draws: Draws) {
         match self.blocks.make_contiguous() {
             [only] => draws.shuffle(only),
@@ -60,7 +60,7 @@ impl<T: Copy> Blocks<T> {
         }
     }
 
-    /// Takes the next `count` items, in runs.
+    /// Takes the next `count` items, and passes them to `run` as slices.
     pub(super) fn take(&mut self, mut count: usize, mut run: impl FnMut(&[T])) {
         while count > 0 {
             let Some(first) = self.blocks.front() else { return };

@@ -1,8 +1,9 @@
-//! Which residents of a pool give rows in a tick: for a lane that is dealt tick by tick.
+//! Which residents of a pool give rows in a tick, for a lane that is dealt tick by tick.
 //!
-//! A part that has fewer rows left than its stay has ticks gives no row in most of them. To ask every
+//! A part that has fewer rows left than ticks to stay gives no row in most of its ticks. Asking every
 //! resident in every tick would cost as much as the pool has parts, for the few rows of a tick. But as soon
-//! as such a part gives a row, the tick of its next row is known, and there it waits in the calendar:
+//! as such a part gives a row, the tick of its next row is known, and the part waits for that tick in the
+//! calendar:
 //!
 //! ```text
 //! tick 40   part 31 ─► part 27          a chain of the parts that give a row in this tick
@@ -11,18 +12,18 @@
 //! tick 43   part 25 ─► part 36 ─► part 33
 //! ```
 //!
-//! The chains run through two arrays as long as the pool. Parts with more rows are asked in every tick. So
-//! the cost of a tick depends on the rows that it deals, not on the size of the pool.
+//! The chains run through two arrays that are as long as the pool. Parts with more rows are asked in every
+//! tick. So the cost of a tick depends on the rows that it deals, not on the size of the pool.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::lane::Lane;
 
-/// The end of a chain.
+/// The number that ends a chain.
 const NONE: u32 = u32::MAX;
 
-/// The shares of a lane's parts in one tick after the other.
+/// The shares of a lane's parts, tick by tick.
 #[derive(Debug)]
 pub(super) struct Calendar {
     /// The number of the next tick.
@@ -37,7 +38,7 @@ pub(super) struct Calendar {
     due: Vec<Due>,
 }
 
-/// The rows that a part gives in a tick: places of its deal, at least one.
+/// The rows that a part gives in a tick: at least one place of its deal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) part: u32,
@@ -52,8 +53,8 @@ struct Waiting {
     next: u32,
 }
 
-/// Values for consecutive parts or ticks, as many as its length, wherever they begin: each is stored at its
-/// number modulo the length.
+/// Values for consecutive parts or ticks, up to its length, wherever they begin: each is stored at its number
+/// modulo the length.
 #[derive(Debug)]
 struct Ring<T>(Box<[T]>);
 

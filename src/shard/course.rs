@@ -1,9 +1,9 @@
 //! The course of an epoch over several sources: how many rows each source gives to each step.
 //!
 //! An epoch is a list of stages. In most of them all steps are full, and their rows are shared by weights
-//! that stay the same. A stage ends where the weights change, or before the step that would take more rows of
-//! a source than it has. That step has the last rows of the source and a matching number of rows of the
-//! others, so it is shorter, like the last step of a loader.
+//! that stay the same. A stage ends when the weights change, or before a step that would take more rows of a
+//! source than it has. That step has the last rows of the source and a matching number of rows of the others,
+//! so it is shorter, like the last step of a loader.
 //!
 //! Rows of a source are counted through the epoch: row `r` is row `r mod n` of the source's pass `r / n`, if
 //! it has `n` rows.
@@ -31,11 +31,11 @@ pub enum Stop {
 /// The inputs that decide the course of every epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CourseRule {
-    /// Rows of each source.
+    /// The number of rows of each source.
     pub(crate) rows: Vec<u64>,
-    /// Rows of a full step.
+    /// The number of rows of a full step.
     pub(crate) global_batch: u64,
-    /// Rows that are apportioned together: a divisor of the global batch.
+    /// The number of rows that are apportioned together: a divisor of the global batch.
     pub(crate) unit: u64,
     pub(crate) stop: Stop,
     /// Whether a source that ends before the epoch begins again.
@@ -44,25 +44,27 @@ pub(crate) struct CourseRule {
     pub(crate) max_passes: Vec<Option<u64>>,
     /// Whether steps that are not full are left out.
     pub(crate) drop_last: bool,
-    /// The weights from a step of the run on, in order; the first entry is for step 0.
+    /// The weights, each with the step of the run from which they apply, in order; the first entry is for
+    /// step 0.
     pub(crate) schedule: Vec<(u64, Weights)>,
-    /// The seed by which shares are drawn, if they are random. All epochs draw the same shares, so they have
-    /// the same number of steps.
+    /// The seed with which shares are drawn, if they are random. All epochs draw the same shares, so they
+    /// have the same number of steps.
     pub(crate) random_shares: Option<u64>,
 }
 
-/// A step: the rows of each source before it, and its own rows of each source.
+/// One step: the number of rows of each source before it, and within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MixedStep {
     pub(crate) before: Vec<u64>,
     pub(crate) rows: Vec<u64>,
 }
 
-/// Consecutive steps.
+/// Consecutive steps that share rows in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stage {
-    /// The number of its first step in the epoch, and the rows of each source before it.
+    /// The number of the stage's first step in the epoch.
     first: u64,
+    /// The number of rows of each source before the stage.
     before: Vec<u64>,
     steps: u64,
     shares: Shares,
@@ -70,9 +72,9 @@ struct Stage {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shares {
-    /// Full steps.
+    /// Full steps with these shares.
     Full(StepShares),
-    /// One step of these rows of each source.
+    /// One step with this number of rows of each source.
     Short(Vec<u64>),
 }
 
@@ -82,13 +84,13 @@ pub(crate) struct Course {
     stages: Vec<Stage>,
     unit: u64,
     steps: u64,
-    /// Rows of each source in the epoch.
+    /// The number of rows of each source in the epoch.
     rows: Vec<u64>,
 }
 
 impl CourseRule {
-    /// The weights at a step of the run, of the sources for which `keeps` holds, and the step at which other
-    /// weights follow.
+    /// The weights at a step of the run, for the sources for which `keeps` holds, and the step at which the
+    /// weights change next.
     fn weights(&self, step: u64, keeps: impl Fn(usize) -> bool) -> (Option<Weights>, Option<u64>) {
         let next = self.schedule.partition_point(|(from, _)| *from <= step);
         let weights = next.checked_sub(1).and_then(|at| self.schedule[at].1.only(keeps));
@@ -131,7 +133,7 @@ impl CourseRule {
     }
 }
 
-/// A course in the making.
+/// A course that is being made.
 struct Making<'a> {
     rule: &'a CourseRule,
     begin: u64,
@@ -144,7 +146,8 @@ struct Making<'a> {
 enum End {
     /// Other weights follow at the next step.
     Changed,
-    /// The next step would take too many rows of a source; these are the units of all sources in that step.
+    /// The next step would take too many rows of a source; the variant has the units of all sources in that
+    /// step.
     At(Vec<u64>),
 }
 
@@ -180,8 +183,8 @@ impl Making<'_> {
         self.steps += steps;
     }
 
-    /// Adds full steps by these weights: as many as `most` says for the shares, or until other weights
-    /// follow.
+    /// Adds full steps with these weights: as many as `most` says for the shares, or until the weights
+    /// change.
     fn full(
         &mut self,
         weights: &Weights,
@@ -204,7 +207,7 @@ impl Making<'_> {
         }
     }
 
-    /// Adds a step of the `last` rows of a source, with a matching number of rows of the others.
+    /// Adds a step with the `last` rows of a source and a matching number of rows of the others.
     fn short(&mut self, (ending, last): (usize, u64), units: &[u64], up: bool) {
         let unit = self.rule.unit;
         let share = |source: usize| {
@@ -224,7 +227,7 @@ impl Making<'_> {
     }
 
     /// Among the sources that get units, the one whose remaining rows are the smallest share of its units, or
-    /// the largest; with these rows.
+    /// the largest. Also returns those rows.
     fn ending(
         &self,
         units: &[u64],
@@ -295,7 +298,8 @@ impl Making<'_> {
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // The step before the one in which the last of these sources ends or one has had its passes.
+            // The step before the one in which the last of these sources ends, or in which one has had all of
+            // its passes.
             let most = |this: &Self, shares: &StepShares| {
                 let unit = this.rule.unit;
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(unit) - 1);
@@ -304,7 +308,7 @@ impl Making<'_> {
                     .filter(|source| !is_over[*source] && this.rule.most(*source) < u64::MAX)
                     .map(|source| (source, this.room(source) / unit))
                     .collect();
-                // A source without a weight can only get one with a change of weights.
+                // A source without a weight gets one only when the weights change.
                 let all = shares.last_before(&limits, true).unwrap_or(u64::MAX);
                 let of_passes = (!rooms.is_empty()).then(|| shares.last_before(&rooms, false)).flatten();
                 all.min(of_passes.unwrap_or(u64::MAX))
@@ -342,7 +346,7 @@ impl Course {
         self.steps
     }
 
-    /// Rows of each source, including those before the beginning.
+    /// The number of rows of each source, including those before the beginning.
     pub(crate) fn rows(&self) -> &[u64] {
         &self.rows
     }
@@ -353,7 +357,7 @@ impl Course {
         self.enter(at, step)
     }
 
-    /// The steps from the one that has row `row` of a source, and the number of that step.
+    /// The steps from the one that contains row `row` of a source, and the number of that step.
     pub(crate) fn from_row(self: &Arc<Self>, source: usize, row: u64) -> (u64, Steps) {
         let end = |at: usize| self.stages.get(at + 1).map_or(self.rows[source], |stage| stage.before[source]);
         let at = (0..self.stages.len()).find(|at| end(*at) > row).unwrap_or(self.stages.len());
@@ -367,7 +371,7 @@ impl Course {
         (step, self.enter(at, step))
     }
 
-    /// The step that follows `rows` rows of all sources together; `rows` must end a step.
+    /// The step that follows `rows` rows of all sources together. `rows` must be the end of a step.
     pub(crate) fn step_of(&self, rows: u64) -> u64 {
         let sum = |rows: &[u64]| rows.iter().sum::<u64>();
         let at = self.stages.partition_point(|stage| sum(&stage.before) <= rows);
@@ -390,7 +394,7 @@ impl Course {
     }
 }
 
-/// The steps of a course, one after the other.
+/// The steps of a course, as an iterator.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
     course: Arc<Course>,
@@ -406,7 +410,7 @@ impl Steps {
         self.step
     }
 
-    /// Rows of each source before it.
+    /// The number of rows of each source before the next step.
     pub(crate) fn taken(&self) -> &[u64] {
         &self.before
     }

@@ -1,4 +1,4 @@
-//! The rows that come next in a lane's order.
+//! The next rows in a lane's order.
 //!
 //! A pick names a part and a place in its [deal](super::deal).
 
@@ -14,7 +14,7 @@ use super::slots::Slots;
 pub(super) struct Cursor {
     /// The number of the lane in the order.
     number: u32,
-    /// The slot that was dealt last; `None` before the first, and where rows are computed one by one.
+    /// The slot that was dealt last; `None` before the first slot, and if rows are computed one by one.
     slot: Option<Slot>,
 }
 
@@ -22,18 +22,18 @@ pub(super) struct Cursor {
 #[derive(Debug)]
 struct Slot {
     number: usize,
-    /// The ordinal of its first resident.
+    /// The ordinal of the slot's first resident.
     first: u32,
     rows: SlotRows,
 }
 
 #[derive(Debug)]
 enum SlotRows {
-    /// The slot has one part: its places from `next` on.
+    /// A slot of one part: its places from `next` on.
     Run { next: u32, rows: usize },
-    /// The slot has several parts, each of which is dealt in order: the next place of each part.
+    /// A slot of several parts, each of which is dealt in order: the next place of each part.
     Ordered { sources: Sources, next: Vec<u32> },
-    /// The slot is mixed: a list of residents and places.
+    /// A mixed slot: a list of residents and places.
     Mixed(Packed),
 }
 
@@ -43,8 +43,8 @@ impl Cursor {
         Cursor { number, slot: None }
     }
 
-    /// Appends these rows of the lane, all of the present slot: in a pool as places in the deals of the
-    /// parts, otherwise as stored rows.
+    /// Appends these rows of the lane, which are all in the present slot: in a pool as places in the deals of
+    /// the parts, otherwise as stored rows.
     pub(super) fn take(&mut self, deals: &Deals, slots: &Slots, rows: Range<u64>, picks: &mut Vec<Pick>) {
         let lane = slots.lane().clone();
         match &lane.rule {
@@ -62,7 +62,7 @@ impl Cursor {
             }
             Rule::Pool { .. } => {
                 let left = (slots.rows().end - rows.start) as usize;
-                // A slot is dealt again when its rows are taken a second time.
+                // A slot is dealt again if its rows are taken a second time.
                 let present = |slot: &Slot| slot.number == slots.number() && slot.rows.len() >= left;
                 let slot = match self.slot.take().filter(present) {
                     Some(slot) => slot,
@@ -97,10 +97,10 @@ impl Slot {
         Slot { number, first, rows }
     }
 
-    /// Passes over the next `count` rows.
+    /// Skips the next `count` rows.
     fn pass_over(&mut self, count: usize, picks: &mut Vec<Pick>) {
         if let SlotRows::Run { next, rows } = &mut self.rows {
-            // One addition, not a loop: a walk may begin far into a large part.
+            // This is one addition and not a loop, because a walk may begin far inside a large part.
             *next += count as u32;
             *rows -= count;
         } else if count > 0 {

@@ -1,8 +1,8 @@
-//! The deal of each part: its rows in the order in which an epoch delivers them.
+//! The deal of each part: the order in which an epoch delivers its rows.
 //!
 //! A lane's plan says how many rows a part gives in each slot, and which: the next rows of the part's
 //! permutation. So a reader of the part can bring its rows into this order at once, while they are in the
-//! processor's cache, and a batch then takes neighbours from each part of the window, however large the
+//! processor's cache. A batch then takes neighbouring rows from each part of the window, however large the
 //! window is.
 //!
 //! The deal has the final order, so from then on it is enough to know which part comes next ([`Sources`]): a
@@ -30,27 +30,28 @@ use super::split::Split;
 pub struct Deals {
     plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
     order: OnceLock<EpochOrder>,
-    /// Where the epoch is begun.
+    /// The place where the epoch begins.
     start: OnceLock<Start>,
     /// Parts that have entered and have not been read yet: the lane, and the ordinal in it.
     entered: Mutex<PartMap<(u32, u32)>>,
-    /// Slots that several parts share and whose order is known ahead, by lane and number of the slot.
+    /// The slots that several parts share and whose order is known in advance, by lane and number of the
+    /// slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
 }
 
-/// Where an epoch is begun: at its first row, or where a position was restored.
+/// The place where an epoch begins: at its first row, or where a position was restored.
 struct Start {
     split: Split,
     /// The first row, in the global order.
     row: u64,
-    /// The slot of each lane at which it begins, computed when it is first needed.
+    /// For each lane, the slot at which the epoch begins, computed when it is first needed.
     slots: Box<[OnceLock<usize>]>,
 }
 
-/// The order of a slot, made by the first thread that needs it while others wait.
+/// The order of a slot, which the first thread that needs it makes while others wait.
 type SharedMerged = Arc<Mutex<Option<Merged>>>;
 
-/// The order of a slot, taken apart: the share of each part goes to the reader of the part, the rest to the
+/// The order of a slot, taken apart: the share of each part goes to the reader of that part, the rest to the
 /// walk that deals the slot.
 struct Merged {
     sources: Option<Sources>,
@@ -60,7 +61,7 @@ struct Merged {
     shares_left: usize,
 }
 
-/// Which resident of a slot the next row comes from.
+/// Which residents of a slot the next rows come from.
 #[derive(Debug)]
 pub(super) enum Sources {
     Few(Blocks<u8>),
@@ -69,7 +70,7 @@ pub(super) enum Sources {
 }
 
 impl Deals {
-    /// The deals of the order that `plan` makes, where it is first needed.
+    /// The deals of an order, which `plan` makes when it is first needed.
     pub fn new(plan: impl Fn() -> EpochOrder + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Deals {
             plan: Box::new(plan),
@@ -96,8 +97,8 @@ impl Deals {
         lock(&self.entered).insert(part, (lane, ordinal));
     }
 
-    /// The deal of a part that has entered: for each place the row of the part. `None` where rows are dealt
-    /// as they are stored, or one by one from all parts.
+    /// The deal of a part that has entered: for each place, the row of the part. `None` if rows are dealt as
+    /// they are stored, or one by one from all parts.
     pub fn take(&self, part: &Part) -> Option<Box<[u32]>> {
         let (lane, ordinal) = lock(&self.entered).remove(part)?;
         self.deal(lane, ordinal)
@@ -135,12 +136,12 @@ impl Deals {
     /// Which residents the rows of a merged slot come from.
     pub(super) fn sources(&self, lane: &Lane, number: u32, slot: usize) -> Sources {
         let sources = self.merged(lane, number, slot, |merged| merged.sources.take());
-        // The slot's sources have been taken before: the walk went back.
+        // The slot's sources were already taken, because the walk went back.
         let again = || Merged::new(lane, slot).sources;
         sources.or_else(again).unwrap_or(Sources::Narrow(Blocks::with_capacity(0)))
     }
 
-    /// Applies `take` to the order of a slot, which is made at its first use and forgotten once all of it has
+    /// Applies `take` to the order of a slot, which is made at its first use and forgotten when all of it has
     /// been taken.
     fn merged<T>(&self, lane: &Lane, number: u32, slot: usize, take: impl FnOnce(&mut Merged) -> T) -> T {
         let shared = lock(&self.merged).entry((number, slot)).or_default().clone();
@@ -154,7 +155,7 @@ impl Deals {
     }
 }
 
-/// The draws that mix a slot.
+/// The random numbers that mix a slot.
 pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
     match lane.rule {
         Rule::Pool { seed, epoch, lane, .. } => {
@@ -165,10 +166,10 @@ pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
 }
 
 impl Start {
-    /// The slot of a lane at which the epoch begins in it.
+    /// The slot of a lane at which the epoch begins.
     fn slot(&self, number: u32, lane: &Lane) -> usize {
         *self.slots[number as usize].get_or_init(|| {
-            // A row that is repeated to keep the number of steps equal may be the one before the start.
+            // A row that is repeated to keep the number of steps equal may be the row before the start.
             let row = self.split.lane_position(number.into(), self.row).saturating_sub(1);
             lane.slot_of(row)
         })
@@ -218,7 +219,7 @@ fn part_off<T: Copy>(
     }
 }
 
-/// Rows of a slot that are taken apart together: they fit the first-level cache.
+/// The number of rows of a slot that are taken apart together: they fit into the first-level cache.
 const PARTED_AT_ONCE: usize = 1 << 10;
 
 impl Sources {

@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine, forever.
+//! Random numbers that are the same on every machine and in every version.
 //!
 //! The order of an epoch is part of the contract, so its generator is spelled out here and pinned by golden
 //! tests rather than taken from a crate that may improve its algorithms: SplitMix64 (Steele, Lea and Flood,
@@ -39,19 +39,18 @@ pub fn row_key(seed: u64, epoch: u64, row: u64) -> u64 {
     Draws::keyed(seed, Purpose::Augment, &[epoch, row]).next()
 }
 
-/// The key of a rank's batch that ends with the row `end` of the order of `epoch`, for draws that are made
-/// once for a batch.
+/// The key of a rank's batch that ends with the row `end` of the order of `epoch`, for random draws that are
+/// made once for a batch.
 pub(crate) fn batch_key(seed: u64, epoch: u64, end: u64, rank: u32) -> u64 {
     Draws::keyed(seed, Purpose::Batch, &[epoch, end, rank.into()]).next()
 }
 
-/// The key of a row that is repeated in its epoch, from the key of its first occurrence: for the `repeat`-th
-/// time after it.
+/// The key for the `repeat`-th repetition of a row in its epoch, made from the key of its first occurrence.
 pub(crate) fn repeat_key(key: u64, repeat: u32) -> u64 {
     if repeat == 0 { key } else { row_key(key, u64::MAX, repeat.into()) }
 }
 
-/// A number for a column, from the name under which it is stored: the draws of the column depend on nothing
+/// A number for a column, computed from its stored name. The random draws of the column depend on nothing
 /// else about it.
 pub fn column_tag(name: &str) -> u64 {
     let words = name.as_bytes().chunks(size_of::<u64>()).map(|chunk| {
@@ -63,25 +62,25 @@ pub fn column_tag(name: &str) -> u64 {
     Draws::keyed(0, Purpose::Column, &parts).next()
 }
 
-/// The key for the draws of a column in a row, from the key of the row and the [tag](column_tag) of the
-/// column.
+/// The key for the random draws of a column in a row, made from the key of the row and the [tag](column_tag)
+/// of the column.
 pub fn column_key(key: u64, tag: u64) -> u64 {
     Draws::keyed(key, Purpose::Column, &[tag]).next()
 }
 
-/// The key for the draws of one of the images of a view, from the key of the column in a row and the
+/// The key for the random draws of image `number` of a view, made from the key of the column in a row and the
 /// [tag](column_tag) of the view.
 pub fn view_key(key: u64, tag: u64, number: u32) -> u64 {
     Draws::keyed(key, Purpose::View, &[tag, number.into()]).next()
 }
 
-/// A stream of numbers.
+/// A stream of random numbers.
 pub(crate) struct Draws {
     state: u64,
 }
 
 impl Draws {
-    /// The stream of `seed` for one purpose, narrowed by `parts` (an epoch, a lane, a slot).
+    /// The stream of `seed` for one purpose, narrowed by `parts` (such as an epoch, a lane, a slot).
     pub(crate) fn keyed(seed: u64, purpose: Purpose, parts: &[u64]) -> Self {
         let start = mix(seed.wrapping_add(GAMMA)) ^ mix(purpose as u64);
         let state = parts
@@ -95,7 +94,7 @@ impl Draws {
         mix(self.state)
     }
 
-    /// Uniform in `0..n`; `n` below 2^32 keeps the bias under 2^-32.
+    /// Draws a number uniformly from `0..n`; an `n` below 2^32 keeps the bias under 2^-32.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
@@ -104,11 +103,11 @@ impl Draws {
         self.shuffle_within(items);
     }
 
-    /// Shuffles items that are not side by side.
+    /// Shuffles the items of a collection that is not a slice.
     pub(super) fn shuffle_within<I: Exchange + ?Sized>(&mut self, items: &mut I) {
         let mut end = items.count();
-        // The draws do not depend on the items: with many draws at hand, the processor waits for the places
-        // of several items at once.
+        // The random numbers do not depend on the items. If several are drawn first, the processor can wait
+        // for several items at once.
         let mut drawn = [0; DRAWN_AHEAD];
         while end > MIN_FAR_ITEMS {
             let begin = end - DRAWN_AHEAD;
@@ -125,7 +124,7 @@ impl Draws {
     }
 }
 
-/// From this number of items on, a list is too large for the second-level cache.
+/// The least number of items with which a list is too large for the second-level cache.
 const MIN_FAR_ITEMS: usize = 1 << 18;
 const DRAWN_AHEAD: usize = 64;
 
@@ -135,7 +134,7 @@ pub(super) trait Exchange {
 
     fn exchange(&mut self, i: usize, j: usize);
 
-    /// A hint that item `i` will be exchanged soon.
+    /// Hints that item `i` will be exchanged soon.
     fn soon(&self, _i: usize) {}
 }
 

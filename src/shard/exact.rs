@@ -25,8 +25,8 @@ impl Permutation {
         Permutation { rows, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| draws.next()) }
     }
 
-    /// The row at position `i` of the order. The walk visits at most 4 candidates on average, because the
-    /// network's domain is less than 4 times the rows.
+    /// The row at position `i` of the order. At most 4 candidates are tried on average, because the network's
+    /// domain is less than 4 times the rows.
     pub(super) fn at(&self, i: u64) -> u64 {
         debug_assert!(i < self.rows);
         let mut candidate = self.network(i);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn places_are_uniform() {
-        // Where does row 0 of 16 land over many seeds?
+        // The counts say where row 0 of 16 lands over many seeds.
         let mut counts = [0u32; 16];
         for seed in 0..16_000 {
             counts[Permutation::new(16, seed, 0).at(0) as usize] += 1;

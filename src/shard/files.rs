@@ -1,10 +1,10 @@
-//! The files that a position was saved with: enough to say which were added, removed or changed since, in a
-//! few hundred bytes however many files there are.
+//! The summary of the files that a position was saved with. It takes a few hundred bytes, however many files
+//! there are, and tells which files were added, removed or changed since.
 //!
 //! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen
-//! by its path, and a bucket holds the exclusive or of the digests of its files. A saved bucket and a present
-//! one then differ by the digests of the files that are not the same: if the difference is the digest of a
-//! present file, that file was added. A file that changed is in buckets that differ in both tables, which
+//! by its path, and a bucket holds the exclusive or of the digests of its files. So the exclusive or of a
+//! saved bucket and a present one contains only the digests of files that differ: if it equals the digest of
+//! a present file, that file was added. A file that changed is in buckets that differ in both tables, which
 //! hardly any other file is.
 
 use std::collections::BTreeSet;
@@ -12,14 +12,15 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The number of tables, and below it the number of buckets in each.
+/// The number of tables.
 const TABLES: usize = 2;
+/// The number of buckets in each table.
 const BUCKETS: usize = 32;
 
-/// Names of files that a message lists.
+/// The number of files that a message names.
 const NAMES_SHOWN: usize = 3;
 
-/// The files of a data set as a position has them: their number, and sums that show which files changed.
+/// The files of a data set as a position stores them: their number, and sums that show which files changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -32,7 +33,7 @@ pub struct SavedFiles {
     sums: String,
 }
 
-/// A file, as it is counted in the sums.
+/// A file that is counted in the sums.
 pub(crate) struct CountedFile<'a> {
     /// The path of the file, relative to the location that was opened.
     pub(crate) path: &'a str,
@@ -102,7 +103,7 @@ impl SavedFiles {
     }
 }
 
-/// The files that explain the differences.
+/// The files that explain the differences between two sums.
 struct DifferingFiles {
     /// The numbers of the files that were added.
     added: BTreeSet<usize>,
@@ -124,7 +125,7 @@ impl DifferingFiles {
     }
 }
 
-/// The first of these files by their paths, and how many more there are.
+/// Names the first of these files by their paths, and the number of the others.
 fn named(which: &[usize], files: &[CountedFile<'_>]) -> String {
     let names: Vec<&str> = which.iter().take(NAMES_SHOWN).map(|at| files[*at].path).collect();
     match which.len().saturating_sub(NAMES_SHOWN) {

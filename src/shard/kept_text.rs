@@ -1,4 +1,4 @@
-//! Texts in a position: short ones as they are, long ones as a hash.
+//! Texts in a position: short texts unchanged, long ones as a hash.
 //!
 //! A filter may list thousands of values, and a position is kept with each checkpoint. Hashes are enough to
 //! compare two filters; the text is kept so that the rows of a run can be found from a position alone.
@@ -6,14 +6,14 @@
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The length in bytes of the longest text that is kept as it is: a position with a filter and samples of
-/// this length, and with all the steps that it may pass over, has less than 64 KiB.
+/// The length in bytes of the longest text that is kept unchanged. A position with a filter and samples of
+/// this length, and with the most skipped ranges, has less than 64 KiB.
 const MAX_TEXT_BYTES: usize = 2 << 10;
 
 /// The prefix of a hash. No text in canonical form begins with it.
 const HASH_PREFIX: &str = "xxh3-128:";
 
-/// A text in the form in which a position has it. The form of a text that comes from a position is unchanged.
+/// The form in which a position stores a text. A text that comes from a position is returned unchanged.
 pub(crate) fn kept_text(text: String) -> String {
     if text.len() > MAX_TEXT_BYTES {
         format!("{HASH_PREFIX}{:032x}", xxh3_128(text.as_bytes()))
@@ -22,7 +22,7 @@ pub(crate) fn kept_text(text: String) -> String {
     }
 }
 
-/// The text that a position has for `what`.
+/// The text that a position stores for `what`.
 ///
 /// Fails with `StateMismatch` if the position has only a hash of it.
 pub(crate) fn whole_text<'a>(text: &'a str, what: &str) -> Result<&'a str> {

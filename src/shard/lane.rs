@@ -1,4 +1,4 @@
-//! The row order of one lane: a rolling pool, planned rather than drawn.
+//! The row order of one lane: a rolling pool whose draws are planned.
 //!
 //! A lane is a sequence of [parts](Part), each a run of rows of one row group. A pool of `P` parts rolls over
 //! them: part `j` enters at tick `j`, stays for `P` ticks, and deals an even share of its (permuted) rows in
@@ -13,7 +13,7 @@
 //!
 //! Before the pool is full, and when no parts are left to enter, ticks are merged into one *opening* and one
 //! *closing* slot, in which all rows that are due are mixed at once. A lane with at most `P` parts is a
-//! single slot: a uniform permutation.
+//! single slot, and so a uniform permutation.
 //!
 //! ```text
 //! part 0  ■■■■■■■■                          each ■ is one tick's share of the part's rows; P = 8
@@ -45,7 +45,7 @@ pub struct Part {
     pub rows: u32,
 }
 
-/// One row to deliver.
+/// A row to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pick {
     /// Ordinal of the part in its lane.
@@ -54,32 +54,32 @@ pub struct Pick {
     pub row: u32,
 }
 
-/// Where the pool [deals while it fills](Opening::Growing), the first row waits for this fraction of it: for
-/// one part in eight. With a smaller divisor the first batches mix more parts and come later.
+/// The first row of a pool that [deals while it fills](Opening::Growing) waits for this fraction of the pool:
+/// one part in eight. With a smaller divisor, the first batches mix more parts and come later.
 const OPENING_SHARE: usize = 8;
 
-/// The most parts that the first row waits for: a batch from this many parts is well mixed.
-const LARGEST_OPENING: usize = 32;
+/// The most parts for which the first row waits: a batch from this number of parts is well mixed.
+const MAX_OPENING_PARTS: usize = 32;
 
-/// The fewest ticks that a part stays, even at the beginning, in a pool that has at least this many parts.
+/// The fewest ticks that a part stays, even at the beginning, in a pool with at least this number of parts.
 const SHORTEST_STAY: usize = 8;
 
-/// From this average number of rows in a part's share of a tick, the order of the share is known when the
-/// part enters. Shorter shares lie within few lines of the processor's cache anyway.
-const LONG_SHARE: u64 = 8;
+/// The least average number of rows in a part's share of a tick with which the order of the share is known
+/// when the part enters. Shorter shares are in few cache lines anyway.
+const MIN_SORTED_SHARE_ROWS: u64 = 8;
 
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// The whole pool is filled before the first row is dealt: the best mixing, without a wait if the window
-    /// was fetched during the previous epoch.
+    /// The whole pool is filled before the first row is dealt. This mixes best, and needs no wait if the
+    /// window was fetched during the previous epoch.
     Full,
     /// The pool deals while it fills. The part that enters at tick `j` stays for `S + j` ticks, if that is
     /// less than in a full pool. From tick `S` on, half of the parts that have entered are in the pool. Each
-    /// deals `1 / (S + j)` of its rows in a tick, together `ln 2` of a part: 1.44 rows are read for each row
-    /// that is dealt, and the pool grows by the difference.
+    /// deals `1 / (S + j)` of its rows in a tick, which adds up to `ln 2` of a part: 1.44 rows are read for
+    /// each row that is dealt, and the pool grows by the difference.
     Growing {
-        /// Parts that the pool will hold, at most the number of parts of the lane.
+        /// The number of parts that the pool will hold, which is at most the number of parts of the lane.
         most: usize,
     },
 }
@@ -180,7 +180,7 @@ impl Lane {
     pub(super) fn left(&self, tick: usize) -> usize {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
-            // Part j has left once 2 j + S ticks are over.
+            // Part j has left after 2 j + S ticks.
             Rule::Pool { opening: Opening::Growing { most }, .. } => {
                 whole_stay.max((tick + 2).saturating_sub(first_stay(most)) / 2)
             }
@@ -213,7 +213,7 @@ impl Lane {
         slot > 0 && self.ticks(slot).end <= self.parts.len()
     }
 
-    /// The parts that must be at hand while a slot is dealt.
+    /// The parts that must be in memory while a slot is dealt.
     pub(super) fn residents(&self, slot: usize) -> Range<usize> {
         let ticks = self.ticks(slot);
         self.left(ticks.start)..ticks.end.min(self.parts.len())
@@ -226,14 +226,14 @@ impl Lane {
         dealt(ticks.start)..dealt(ticks.end)
     }
 
-    /// Whether a part's deal has its rows in the order in which the slot delivers them: where a part gives
-    /// many rows, or no rows of other parts come in between.
+    /// Whether a part's deal has its rows in the order in which the slot delivers them, because the part
+    /// gives many rows, or no rows of other parts come in between.
     pub(super) fn is_ordered(&self, slot: usize) -> bool {
         self.ticks(slot).len() > 1 || self.has_long_shares() || self.residents(slot).len() == 1
     }
 
-    /// The ordered slots that a part gives rows to. Where shares are short, a slot of one tick is ordered if
-    /// it has one resident, which has just entered.
+    /// The ordered slots to which a part gives rows. If shares are short, a slot of one tick is ordered if it
+    /// has one resident, which has just entered.
     pub(super) fn ordered_slots(&self, part: usize) -> impl Iterator<Item = usize> {
         let (first, last) = (self.slot_at(part), self.slot_at(part + self.stay(part) - 1));
         let between = if self.has_long_shares() { first + 1..last } else { 0..0 };
@@ -247,17 +247,18 @@ impl Lane {
         if parts <= opening { 0 } else { (tick.min(parts) + 1).saturating_sub(opening) }
     }
 
-    /// Whether the parts of a tick give enough rows each that it pays to know their order in advance.
+    /// Whether the parts of a tick give enough rows each to make it worthwhile to know their order in
+    /// advance.
     fn has_long_shares(&self) -> bool {
-        self.rows() >= LONG_SHARE * self.parts.len() as u64 * self.pool() as u64
+        self.rows() >= MIN_SORTED_SHARE_ROWS * self.parts.len() as u64 * self.pool() as u64
     }
 
-    /// Whether all lanes share the parts of this one.
+    /// Whether all lanes share the parts of this lane.
     pub(super) fn shares_parts(&self) -> bool {
         matches!(self.rule, Rule::Exact { .. })
     }
 
-    /// The rows of a part that are dealt in its first `age` ticks.
+    /// The number of rows of a part that are dealt in its first `age` ticks.
     pub(super) fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
         let stay = self.stay(part);
@@ -295,7 +296,7 @@ impl Lane {
             return self.rows();
         }
         let tick = self.ticks(slot).start;
-        // Parts that have left are dealt as a whole; the younger ones in part.
+        // Parts that have left are dealt completely, and younger ones in part.
         let whole = self.left(tick);
         let partly: u64 =
             (whole..tick.min(self.parts.len())).map(|part| u64::from(self.dealt(part, tick - part))).sum();
@@ -305,7 +306,7 @@ impl Lane {
     /// The slot that deals the lane's row `at`.
     pub(super) fn slot_of(&self, at: u64) -> usize {
         let (mut low, mut high) = (0, 1);
-        // In most cases the epoch is at its beginning.
+        // Usually the epoch is at its beginning.
         while high < self.slots() && self.slot_start(high) <= at {
             (low, high) = (high, 2 * high);
         }
@@ -338,11 +339,12 @@ impl Opening {
 
 /// The number of ticks in the opening of a pool that deals while it fills with up to `most` parts.
 fn merged(most: usize) -> usize {
-    most.div_ceil(OPENING_SHARE).min(LARGEST_OPENING)
+    most.div_ceil(OPENING_SHARE).min(MAX_OPENING_PARTS)
 }
 
-/// The number of ticks that the first part stays in such a pool, unless the pool is smaller: twice those of
-/// the opening. By then rows are dealt at a steady rate, and until then at nearly that rate.
+/// The number of ticks that the first part stays in a pool that deals while it fills, unless the pool is
+/// smaller: twice the number of the opening. By then rows are dealt at a steady rate, and before at nearly
+/// that rate.
 fn first_stay(most: usize) -> usize {
     SHORTEST_STAY.max(2 * merged(most))
 }

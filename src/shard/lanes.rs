@@ -1,8 +1,8 @@
-//! The lanes of an epoch, each made when it is first asked for.
+//! The lanes of an epoch, each of which is made when it is first needed.
 //!
-//! A step needs only a few lanes. To make all of them takes longer than to permute the row groups, and
-//! several times the memory: a lane keeps its parts, the number of rows before each part, and the phases of
-//! all parts.
+//! A step needs only a few lanes. Making all of them takes longer than permuting the row groups, and several
+//! times the memory: a lane keeps its parts, the number of rows before each part, and the phases of all
+//! parts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ pub(super) struct Lanes {
     rule: Rule,
 }
 
-/// How the lanes are made.
+/// How the lanes of an epoch are made.
 #[derive(Debug)]
 enum Rule {
     /// Each lane is a run of the sequence.
@@ -36,7 +36,8 @@ enum Sequence {
     Parts(Box<[Part]>),
 }
 
-/// Where a lane begins: the item of the sequence, and the rows of that item that come before.
+/// The place where a lane begins: the item of the sequence, and the number of rows of that item before the
+/// lane.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
     item: u32,
@@ -78,7 +79,7 @@ impl Lanes {
         self.made.len()
     }
 
-    /// The lane of a number below [`len`](Self::len).
+    /// The lane with a number below [`len`](Self::len).
     pub(super) fn lane(&self, number: u32) -> &Arc<Lane> {
         self.made[number as usize].get_or_init(|| Arc::new(self.make(number)))
     }
@@ -116,7 +117,7 @@ impl Sequence {
         }
     }
 
-    /// Where each lane begins, and where the last ends.
+    /// The place where each lane begins, and the place where the last one ends.
     fn begins(&self, rows: u64, lanes: u64) -> Box<[Begin]> {
         let (mut item, mut before, mut end) = (0, 0, 0);
         let mut begins = Vec::with_capacity(lanes as usize + 1);

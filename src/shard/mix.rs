@@ -27,12 +27,13 @@ use super::split::{LaneSpan, Share, Split};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
-    /// The epoch, and the number of the plan's first step in the run.
+    /// The epoch in which the plan begins.
     pub(crate) epoch: u64,
+    /// The number of the plan's first step in the run.
     pub(crate) step: u64,
     /// The number of each source's first pass in the epoch.
     pub(crate) passes: Vec<u64>,
-    /// The rows of each source that the epoch gave before.
+    /// The number of rows of each source that the epoch gave before.
     pub(crate) taken: Vec<u64>,
 }
 
@@ -40,15 +41,15 @@ pub(crate) struct Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct MixedEpoch {
     pub(crate) course: Arc<Course>,
-    /// Rows of each source.
+    /// The number of rows of each source.
     pub(crate) sizes: Arc<[u64]>,
     /// The number of the epoch's first step in the run.
     pub(crate) first_step: u64,
     /// The number of each source's first pass.
     pub(crate) passes: Vec<u64>,
-    /// The rows of each source that came before the first step of the course.
+    /// The number of rows of each source before the first step of the course.
     pub(crate) taken: Vec<u64>,
-    /// The steps of the course that are passed over, as ascending ranges that do not touch.
+    /// The steps of the course that are skipped, as ascending ranges that do not touch.
     pub(crate) skipped: Arc<[Range<u64>]>,
 }
 
@@ -57,9 +58,9 @@ pub(crate) struct MixedEpoch {
 pub(crate) struct Run {
     pub(crate) rule: CourseRule,
     pub(crate) origin: Origin,
-    /// The steps that are passed over: rows of them are counted, but no rank gets them.
+    /// The steps that are skipped: their rows are counted, but no rank gets them.
     pub(crate) skipped: Arc<[SkippedSteps]>,
-    /// The step from which the weights were set during the run, if they were.
+    /// The step from which the weights were set during the run; `None` if they were not set.
     pub(crate) set_from: Option<u64>,
 }
 
@@ -104,7 +105,7 @@ impl Run {
                 }
                 return Ok(planned);
             }
-            // Once the weights stay the same, all epochs are the same.
+            // When the weights no longer change, all epochs are the same.
             let are_alike = step >= self.rule.last_change() && taken.iter().all(|taken| *taken == 0);
             let times = if are_alike { number - epoch } else { 1 };
             let goes_on = |passes: u64, source: usize| {
@@ -121,7 +122,7 @@ impl Run {
 }
 
 impl Run {
-    /// Refuses to pass over whole epochs.
+    /// Refuses to skip whole epochs.
     ///
     /// # Errors
     /// An epoch would have no step; or the errors of [`epoch`](Self::epoch).
@@ -129,7 +130,7 @@ impl Run {
         for SkippedSteps { from, to } in self.skipped.iter() {
             let (number, _) = Run { skipped: Arc::default(), ..self.clone() }.locate(*from)?;
             let epoch = self.epoch(number)?;
-            // A longer range has the whole of the epoch in which it goes on.
+            // A longer range also skips the whole epoch in which it continues.
             if epoch.first_step + epoch.course.steps() < *to {
                 self.epoch(number + 1)?;
             }
@@ -151,7 +152,7 @@ impl Run {
                 return Ok((number, into));
             }
             let are_alike = first >= self.rule.last_change() && epoch.taken.iter().all(|taken| *taken == 0);
-            // An epoch in the middle of which the plan begins anew may lie in between.
+            // In between there may be an epoch in the middle of which the plan begins anew.
             let until = self.origin.epoch.checked_sub(number).filter(|more| *more > 0).unwrap_or(u64::MAX);
             number += if are_alike { (into / steps).min(until) } else { 1 };
         }
@@ -159,24 +160,24 @@ impl Run {
 }
 
 impl MixedEpoch {
-    /// The step that comes next once the epoch has given `row` rows: 0 if the epoch is about to begin.
+    /// The next step after the epoch has given `row` rows; 0 if the epoch is about to begin.
     pub(crate) fn step_of(&self, row: u64) -> u64 {
         let row = if row == 0 { self.taken.iter().sum() } else { row };
         self.course.step_of(row)
     }
 
-    /// A step, or the next one that is not passed over if it is.
+    /// The step itself, or the next step that is not skipped.
     pub(crate) fn not_skipped(&self, step: u64) -> u64 {
         self.skipped.iter().find(|range| range.contains(&step)).map_or(step, |range| range.end)
     }
 
-    /// The number of steps from a step on that are not passed over.
+    /// The number of steps from a step on that are not skipped.
     pub(crate) fn steps_left(&self, step: u64) -> u64 {
         let passed = self.skipped.iter().map(|range| range.end.saturating_sub(range.start.max(step)));
         self.course.steps().saturating_sub(step) - passed.sum::<u64>()
     }
 
-    /// The rows of each source that are passed over.
+    /// The number of rows of each source that are skipped.
     pub(crate) fn rows_skipped(&self) -> Vec<u64> {
         let mut rows = vec![0; self.sizes.len()];
         for range in self.skipped.iter() {
@@ -186,12 +187,12 @@ impl MixedEpoch {
         rows
     }
 
-    /// The same epoch with no step passed over.
+    /// The same epoch without skipped steps.
     pub(crate) fn whole(&self) -> Self {
         MixedEpoch { skipped: Arc::default(), ..self.clone() }
     }
 
-    /// The rows of each source that came before a step.
+    /// The number of rows of each source before a step.
     pub(crate) fn taken_before(&self, step: u64) -> Vec<u64> {
         self.course.steps_from(step).next().map_or(self.course.rows().to_vec(), |step| step.before)
     }
@@ -201,12 +202,12 @@ impl MixedEpoch {
         self.course.rows()[source].div_ceil(self.sizes[source].max(1))
     }
 
-    /// The rows of a source in a step that a rank gets: the share of each pass, with the pass counted from
-    /// the epoch's first.
+    /// A rank's rows of a source in a step: the share of each pass, with passes counted from the epoch's
+    /// first one.
     pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
         let mine = split.mine(step);
         let is_empty = mine.iter().all(|(from, to)| from == to);
-        // A repeated row keeps the number of steps equal: an earlier row of one of the rank's lanes.
+        // A repeated row keeps the number of steps equal: an earlier row from one of the rank's lanes.
         if is_empty && step.rows.iter().position(|rows| *rows > 0) == Some(source) {
             return vec![self.repeated(step, source, split)];
         }
@@ -282,7 +283,8 @@ pub(crate) struct MixSplit {
 }
 
 impl MixSplit {
-    /// Rows that are apportioned together: where ranks keep to lanes, the same number from each lane.
+    /// The number of rows that are apportioned together. If ranks keep to lanes, it has the same number of
+    /// rows from each lane.
     pub(crate) fn unit(&self) -> u64 {
         super::apportion::gcd(self.global_batch, self.lanes.into())
     }
@@ -308,8 +310,7 @@ impl MixSplit {
             };
             return step.before.iter().zip(&step.rows).map(mine).collect();
         }
-        // Rows are dealt one by one, so that the ranks differ by at most one row, in each source and in
-        // total.
+        // Rows are dealt one by one, so that ranks differ by at most one row, in each source and in total.
         let before_rank = |rows: u64, rank: u64| rows / world * rank + (rows % world).min(rank);
         let mut first = 0;
         let mine = |rows: &u64| {
@@ -322,12 +323,12 @@ impl MixSplit {
     }
 }
 
-/// The number of rows before `row` that are rows of `lane`.
+/// The number of rows before `row` that belong to `lane`.
 fn lane_position(lane: u64, lanes: u64, row: u64) -> u64 {
     (row + lanes - 1 - lane) / lanes
 }
 
-/// One source of an epoch of a mix, and one pass over it.
+/// One source of an epoch of a mix, and one pass over that source.
 #[derive(Clone, Debug)]
 pub(crate) struct Portion {
     pub(crate) epoch: Arc<MixedEpoch>,
@@ -349,7 +350,7 @@ impl PartialEq for Portion {
 impl Eq for Portion {}
 
 impl Portion {
-    /// This rank's shares of a pass, from one of its rows on. `pass` counts all passes over the source.
+    /// This rank's shares of a pass, beginning at one of its rows. `pass` counts all passes over the source.
     pub(super) fn shares(&self, pass: u64, start: u64) -> PortionShares {
         let pass = pass.saturating_sub(self.epoch.passes[self.source]);
         let first = pass * self.epoch.sizes[self.source];
@@ -363,12 +364,13 @@ impl Portion {
         if self.split.by_lanes() {
             return lanes / world;
         }
-        // Where shares are cut across lanes, they begin and end in lanes of other ranks.
+        // If shares are cut across lanes, they begin and end in lanes of other ranks.
         (split.lanes_of_a_rank() + NEIGHBOUR_LANES).min(lanes)
     }
 }
 
-/// Lanes beside a rank's own in which its share may begin or end, since steps differ in their number of rows.
+/// The number of lanes beside a rank's own in which its share may begin or end, since steps differ in their
+/// number of rows.
 const NEIGHBOUR_LANES: u64 = 2;
 
 /// The shares of one pass, in order.

@@ -1,4 +1,4 @@
-//! How well an order mixes: the number of row groups in a batch, beside that of a batch that is drawn
+//! How well an order mixes: the number of row groups in a batch, compared with a batch that is drawn
 //! uniformly.
 
 use std::collections::HashSet;
@@ -10,11 +10,11 @@ use super::order_spec::OrderSpec;
 use super::spec::{Shard, Shuffle};
 use super::split::Split;
 
-/// The number of steps that stand for an epoch.
+/// The number of steps that are sampled from an epoch.
 const SAMPLED_STEPS: u64 = 16;
 
-/// The number of consecutive pools that stand for an order with more: equal to the number of steps, so that
-/// few of the steps are at the beginning or the end of the order, where it mixes differently.
+/// The number of consecutive pools that are sampled from an order with more pools. It equals the number of
+/// steps, so that few of the steps are at the beginning or the end of the order, where it mixes differently.
 const SAMPLED_POOLS: u64 = SAMPLED_STEPS;
 
 /// The number of row groups that a rank's batch has rows of, on average over some steps of an epoch.
@@ -29,15 +29,15 @@ pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
 /// The number of row groups that a rank's batch has rows of in one step.
 pub(crate) fn row_groups_of_step(order: &EpochOrder, split: Split, step: u64) -> u64 {
     let order = order.clone();
-    // The walk draws places: the rows behind them do not matter here, and would need a permutation of each
+    // The walk draws places. The rows behind them do not matter here, and would need a permutation of each
     // part.
     let mut walk = Deals::new(move || order.clone()).walk(split, step * split.global_batch);
     let batch = walk.next().unwrap_or_default();
     batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len() as u64
 }
 
-/// The average number of parts that a rank's batch has rows of, where each part has `rows` rows: the rank
-/// reads `lanes` lanes, each with a pool of `pool` parts, and has no more than `most` parts in an epoch.
+/// The average number of parts from which a rank's batch has rows, if each part has `rows` rows, the rank
+/// reads `lanes` lanes with a pool of `pool` parts each, and has no more than `most` parts in an epoch.
 pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64, most: u64) -> f64 {
     let parts = (SAMPLED_POOLS * lanes * pool).min(most).max(batch.div_ceil(rows)).max(1);
     let counts: Arc<[u32]> = (0..parts).map(|_| rows as u32).collect();
@@ -49,11 +49,11 @@ pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64, mos
     row_groups_of_a_batch(&EpochOrder::new(counts, &spec, 1), split)
 }
 
-/// The average number of classes in `drawn` of `rows` rows that are drawn uniformly without replacement,
-/// given the number of rows of each class.
+/// The average number of classes in `drawn` rows that are drawn uniformly without replacement from `rows`
+/// rows, given the number of rows of each class.
 pub fn expected_distinct(classes: impl IntoIterator<Item = u64>, rows: u64, drawn: u64) -> f64 {
-    // The chance that no row of a class is drawn is a product of `drawn` factors that differ little: the
-    // middle one stands for all.
+    // The chance that no row of a class is drawn is a product of `drawn` factors that differ little, so the
+    // middle one is used for all of them.
     let middle = rows as f64 - (drawn.saturating_sub(1)) as f64 / 2.0;
     let shown = |of_class: u64| {
         if drawn + of_class > rows {
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(row_groups_of_a_batch(&order, split), 1.0);
     }
 
-    /// A window of ten row groups, which is full at once in all epochs but the first.
+    /// The window has ten row groups, and is full from the beginning in all epochs but the first.
     #[test]
     fn the_first_batches_of_a_run_are_of_few_row_groups() {
         let counts = [GROUP; GROUPS as usize];

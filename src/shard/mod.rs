@@ -17,12 +17,12 @@
 //!   mixed,
 //! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for, and
 //!   [`deal`] has the order in which each part gives its rows,
-//! * [`split`] gives each rank its share of each step, [`skips`] passes over steps, and [`walk`] joins them
-//!   into the steps of one rank,
+//! * [`split`] gives each rank its share of each step, [`skips`] skips steps, and [`walk`] joins them into
+//!   the steps of one rank,
 //! * [`apportion`] turns weights into whole rows, [`random_shares`] does so at random, [`course`] has the
 //!   steps of an epoch over several sources, and [`mix`] their shares,
-//! * [`position`] says how far an epoch got, with long texts [shortened](kept_text) and the [files](files) it
-//!   was saved with, and [`mixing`] how well an order mixes,
+//! * [`position`] says how far an epoch got, with long texts [shortened](kept_text) and the [files](files)
+//!   with which it was saved, and [`mixing`] says how well an order mixes,
 //! * [`part_map`] looks up parts.
 
 mod apportion;

@@ -1,4 +1,4 @@
-//! The order of an epoch: row groups permuted, laid end to end, cut by rows into lanes.
+//! The order of an epoch: row groups are permuted, joined into one sequence, and cut by rows into lanes.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl EpochOrder {
         EpochOrder { lanes, rows, skips: spec.skips(epoch), portion }
     }
 
-    /// An order with the same lanes, for a spec that agrees in [everything that lanes depend
-    /// on](OrderSpec::of_lanes) and the same epoch.
+    /// An order that reuses these lanes, for the same epoch and a spec that agrees in [everything that lanes
+    /// depend on](OrderSpec::of_lanes).
     #[must_use]
     pub(crate) fn with_lanes_of(&self, spec: &OrderSpec, epoch: u64) -> Self {
         let portion = spec.portion.clone().map(|portion| (portion, epoch));

@@ -9,12 +9,12 @@ use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
 use super::split::Split;
 
-/// Everything that determines the order of an epoch, beside its number.
+/// Everything that determines the order of an epoch, except its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderSpec {
     pub(crate) mixing: Mixing,
     pub(crate) seed: u64,
-    /// Parts in a lane's pool.
+    /// The number of parts in a lane's pool.
     pub(crate) pool: u32,
     pub(crate) lanes: u32,
     /// The most rows of a row group that is shuffled in one piece.
@@ -22,15 +22,15 @@ pub struct OrderSpec {
     /// For each row group that is read in pieces, the selected rows at which its pieces begin, except the
     /// first. In stored order this changes nothing but the parts; a shuffle treats each piece as a row group.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
-    /// The rows of its epochs that are passed over.
+    /// The rows of its epochs that are skipped.
     pub(crate) skipped: Arc<[SkippedRows]>,
-    /// If the data set is a source of a mix, the rows that it gives to each step.
+    /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(super) portion: Option<Portion>,
 }
 
 impl OrderSpec {
-    /// The order that `shuffle` describes for a data set whose row groups have `selected[g]` rows each;
-    /// `lanes` and `window_rows` are the values of what it leaves open.
+    /// The order that `shuffle` describes, for a data set whose row groups have `selected[g]` rows each.
+    /// `lanes` and `window_rows` are used if `shuffle` leaves them open.
     pub fn new(shuffle: &Shuffle, selected: &[u32], lanes: u32, window_rows: u64) -> Self {
         let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
         let piece_rows = shuffle.piece_rows.filter(|_| shuffle.mixing == Mixing::Window);
@@ -38,7 +38,7 @@ impl OrderSpec {
         let pieces: usize = cuts.values().map(Vec::len).sum();
         let groups = selected.iter().filter(|rows| **rows > 0).count() as u64 + pieces as u64;
         let window = shuffle.window_rows.unwrap_or(window_rows);
-        // The window is rounded to whole row groups of average size; a pool of all of them is a uniform
+        // The window is rounded to whole row groups of average size. A pool of all row groups is a uniform
         // permutation already.
         let pool = (u128::from(window) * u128::from(groups) + u128::from(rows) / 2) / u128::from(rows.max(1));
         let pool = match shuffle.mixing {
@@ -57,8 +57,8 @@ impl OrderSpec {
         }
     }
 
-    /// The same order with row groups in pieces: for each of these row groups the selected rows at which
-    /// pieces begin, ascending.
+    /// The same order with row groups in pieces. `cuts` has, for each such row group, the selected rows at
+    /// which pieces begin, in ascending order.
     #[must_use]
     pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
         OrderSpec { cuts: Arc::new(cuts), ..self }
@@ -70,7 +70,7 @@ impl OrderSpec {
         &self.cuts
     }
 
-    /// The same order with these rows of its epochs passed over.
+    /// The same order with these rows of its epochs skipped.
     #[must_use]
     pub(crate) fn with_skipped(self, skipped: Arc<[SkippedRows]>) -> Self {
         OrderSpec { skipped, ..self }
@@ -82,7 +82,7 @@ impl OrderSpec {
         OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
     }
 
-    /// The rows that it gives to each step, if it is that of a source of a mix.
+    /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(crate) fn portion(&self) -> Option<&Portion> {
         self.portion.as_ref()
     }
@@ -93,7 +93,7 @@ impl OrderSpec {
         OrderSpec { portion: None, ..self }
     }
 
-    /// The inputs that determine the lanes of an epoch, beside its number.
+    /// The inputs that determine the lanes of an epoch, except its number.
     #[must_use]
     pub(crate) fn of_lanes(&self) -> Self {
         OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
@@ -104,7 +104,8 @@ impl OrderSpec {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
     }
 
-    /// The number of steps of an epoch from one of its rows on: the same on every rank, except in a mix.
+    /// The number of steps of an epoch from one of its rows on, which is the same on every rank, except in a
+    /// mix.
     pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
         match &self.portion {
             Some(portion) => portion.shares(epoch, start).count() as u64,
@@ -112,7 +113,7 @@ impl OrderSpec {
         }
     }
 
-    /// The rows of an epoch that are passed over.
+    /// The rows of an epoch that are skipped.
     pub(crate) fn skips(&self, epoch: u64) -> Skips {
         Skips::of_epoch(&self.skipped, epoch)
     }
@@ -143,7 +144,7 @@ impl OrderSpec {
         self.pool
     }
 
-    /// Cuts parts where pieces of their row groups begin.
+    /// Cuts parts at the beginnings of the pieces of their row groups.
     pub(super) fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
         if self.cuts.is_empty() {
             return parts;
@@ -161,7 +162,8 @@ impl OrderSpec {
     }
 }
 
-/// Where to cut row groups of more than `most` selected rows, into pieces that differ by at most one row.
+/// The rows at which row groups of more than `most` selected rows are cut, into pieces that differ by at most
+/// one row.
 fn even_cuts(selected: &[u32], most: u64) -> HashMap<u32, Vec<u32>> {
     let larger = selected.iter().enumerate().filter(|(_, rows)| u64::from(**rows) > most);
     let cuts = larger.map(|(group, &rows)| {

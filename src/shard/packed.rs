@@ -1,6 +1,7 @@
-//! The rows of a slot as a list to be mixed; each is a part and a place in its [deal](super::deal).
+//! The rows of a slot as a list that can be shuffled. Each row is a part and a place in its
+//! [deal](super::deal).
 //!
-//! For narrow rows such a list would be larger than the rows, so part and place are packed into 4 bytes where
+//! For narrow rows such a list would be larger than the rows. So part and place are packed into 4 bytes if
 //! they fit, and the list frees the [blocks](Blocks) that have been taken.
 
 use std::ops::Range;
@@ -9,7 +10,7 @@ use super::blocks::Blocks;
 use super::draw::Draws;
 use super::lane::Lane;
 
-/// A list of residents of a slot, each with a place in its deal, side by side.
+/// A list of residents of a slot, each with a place in its deal.
 #[derive(Debug)]
 pub(super) struct Packed {
     /// The number of bits of a place.
@@ -18,7 +19,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The shares of all residents of a slot, one after the other.
+    /// The shares of all residents of a slot, one share after the other.
     pub(super) fn of(lane: &Lane, slot: usize) -> Self {
         let residents = lane.residents(slot);
         let share = |part| {
@@ -28,7 +29,7 @@ impl Packed {
         Packed::new(residents.len(), residents.clone().map(share))
     }
 
-    /// The shares of some of the residents, of which there are `residents`, one after the other.
+    /// The shares of some of `residents` residents, one share after the other.
     pub(super) fn new(residents: usize, shares: impl Iterator<Item = (u32, Range<u32>)> + Clone) -> Self {
         let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
         let places = shares.clone().map(|(_, places)| places.end).max().unwrap_or(1);

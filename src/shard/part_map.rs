@@ -1,5 +1,5 @@
-//! Maps by part. An epoch of small row groups looks up parts about as often as it delivers rows, and the
-//! default hasher would take longer than the rest of a look-up.
+//! Maps with parts as keys. An epoch of small row groups looks up parts about as often as it delivers rows,
+//! and the default hasher would take longer than the rest of a look-up.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,8 +12,8 @@ pub(crate) type PartMap<V> = HashMap<Part, V, BuildHasherDefault<PartHasher>>;
 /// A set of parts.
 pub(crate) type PartSet = HashSet<Part, BuildHasherDefault<PartHasher>>;
 
-/// A hasher of the three numbers of a part. They come from the plan, so it needs no protection against chosen
-/// keys.
+/// A hasher for the three numbers of a part. They come from the plan, so it needs no protection against
+/// chosen keys.
 #[derive(Default)]
 pub(crate) struct PartHasher(u64);
 
@@ -29,7 +29,7 @@ impl Hasher for PartHasher {
         bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
     }
 
-    /// A hash table takes the place from the lowest bits, which a product mixes least.
+    /// A hash table takes the index from the lowest bits, which a product mixes least.
     fn finish(&self) -> u64 {
         self.0 ^ (self.0 >> u32::BITS)
     }
@@ -52,7 +52,7 @@ mod tests {
         for (start, rows, step) in [(0, 10, 1), (0, 1_000, 8), (500, 500, 64)] {
             let parts = (0..PLACES as u32).map(|at| Part { group: at * step, start, rows });
             let places: HashSet<u64> = parts.map(place).collect();
-            // Random places would fill 63 % of them.
+            // Random places would fill 63 % of the table.
             assert!(places.len() as u64 > PLACES / 2, "{} of {PLACES} places", places.len());
         }
     }

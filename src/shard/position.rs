@@ -1,4 +1,4 @@
-//! How far an epoch got: a few integers and a fingerprint.
+//! How far an epoch got, as a few integers and a fingerprint.
 
 use std::fmt;
 
@@ -15,11 +15,12 @@ use super::skips::{SkippedRows, SkippedSteps};
 use super::spec::Shuffle;
 use super::split::Split;
 
-/// The versions of a [`Position`] that are written: of one data set, and of a mix.
+/// The version of a [`Position`] of one data set.
 const VERSION: u32 = 3;
+/// The version of a [`Position`] of a mix.
 const MIX_VERSION: u32 = 2;
 
-/// The largest number of an epoch: the epoch after it still needs a number, by which a position says that
+/// The largest number of an epoch. The epoch after it still needs a number, with which a position says that
 /// this one is complete.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 
@@ -53,8 +54,8 @@ pub struct Position {
     pub row: u64,
     /// The sources; a loader of one data set has a single one.
     pub sources: Vec<SavedSource>,
-    /// The batches of the loader that saved this position, by which its steps are counted; another loader may
-    /// have others.
+    /// The batches of the loader that saved this position, in which its steps are counted. Another loader may
+    /// have other batches.
     pub split: SavedSplit,
     /// The rule by which sources are mixed, and the next step.
     pub(crate) mix: Option<SavedMix>,
@@ -83,9 +84,9 @@ pub struct SavedSource {
     pub first_pass: u64,
     /// The rows of the source that the epoch has given.
     pub rows: u64,
-    /// The bad rows that the saving rank had left out of the present pass. This is the only field in which
-    /// ranks may differ: it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip), and no
-    /// order depends on it.
+    /// The number of bad rows that the saving rank had left out of the present pass. This is the only field
+    /// in which ranks may differ: it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip),
+    /// and no order depends on it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: u64,
     /// The form in which a cache kept images, if there was a cache: it does not change the order, but may
@@ -117,26 +118,27 @@ pub(crate) struct SavedMix {
     pub(crate) step: u64,
     pub(crate) stop: Stop,
     pub(crate) repeat: bool,
-    /// The weights, as whole parts, with the step from which each list holds.
+    /// The weights as whole parts, each list with the step from which it applies.
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
     /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
-    /// The step from which the weights were set during the run: those of the schedule from there on.
+    /// The step from which the weights were set during the run: those of the schedule from there on. `None`
+    /// if they were not set.
     pub(crate) set_from: Option<u64>,
     /// The most passes over each source in an epoch; empty if there is no limit.
     pub(crate) max_passes: Vec<Option<u64>>,
-    /// The steps that are passed over.
+    /// The steps that are skipped.
     pub(crate) skipped: Vec<SkippedSteps>,
-    /// The step since which the batches have been the same, if that is not the first one.
+    /// The step since which the batches have been the same; `None` if that is the first step.
     pub(crate) origin: Option<Origin>,
 }
 
-/// The batches of a loader, as a position has them.
+/// The batches of a loader, as a position stores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SavedSplit {
-    /// Rows of a full step, over all ranks.
+    /// The number of rows of a full step, over all ranks.
     pub global_batch_size: u64,
     /// The number of ranks.
     pub world: u32,
@@ -155,13 +157,13 @@ impl From<Split> for SavedSplit {
     }
 }
 
-/// A position as it is written.
+/// A position in its serialized form.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Written {
     One(OfOne),
     Mix(OfMix),
-    /// A position without a source, which no loader reads.
+    /// A position without a source, which no loader can read.
     Nothing {},
 }
 
@@ -291,7 +293,7 @@ impl TryFrom<Map<String, Value>> for Position {
     }
 }
 
-/// An order by its parameters: everything that determines it beside the data set.
+/// An order by its parameters: everything that determines it, except the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderId {
@@ -320,7 +322,7 @@ pub struct OrderId {
     /// The most rows of a row group that is shuffled in one piece, if larger ones are cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) piece_rows: Option<u64>,
-    /// The ranges of rows that are passed over: the epoch, the first row, and the row after the last.
+    /// The ranges of rows that are skipped: the epoch, the first row, and the row after the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<SkippedRows>,
 }
@@ -342,7 +344,7 @@ impl OrderId {
         }
     }
 
-    /// The shuffle of a loader that resumes in this order, with its window.
+    /// The shuffle, with its window, of a loader that resumes in this order.
     pub(crate) fn shuffle(&self) -> Result<Shuffle> {
         let mixing = serde_json::from_value(self.shuffle.as_str().into()).map_err(|_| {
             let cause =
@@ -405,9 +407,9 @@ impl Position {
         self.mix.as_ref().map(|mix| mix.step)
     }
 
-    /// Refuses a position whose format does not fit a loader of `sources` sources, mixed as `here` says, or
-    /// whose sources are mixed in another way. Batches may differ, and so may weights from the position's
-    /// step on.
+    /// Refuses a position whose format does not fit a loader of `sources` sources that are mixed as `here`
+    /// says, or whose sources are mixed in another way. Batches may differ, and so may weights from the
+    /// position's step on.
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {
@@ -456,7 +458,7 @@ impl Position {
             };
             return differs("max_passes", "mix", &words(&saved.max_passes), &words(&here.max_passes));
         }
-        // Weights that were set during the run take the place of those that were given.
+        // Weights that were set during the run replace those that were given at its start.
         let given_until = saved.set_from.unwrap_or(u64::MAX).min(saved.step);
         let until = |mix: &SavedMix| -> Vec<(u64, Vec<u64>)> {
             mix.schedule.iter().filter(|(from, _)| *from < given_until).cloned().collect()
@@ -507,8 +509,8 @@ impl SavedSource {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
             return differs("samples", "loader", &words(&saved.samples), &words(&here.samples));
         }
-        // Between epochs no row of the next one has come yet, so it may leave out other rows than the last
-        // epoch did.
+        // Between epochs, no row of the next epoch has been delivered yet, so it may leave out other rows
+        // than the last one did.
         let may_deny_others = row == 0;
         if saved.denied != here.denied && !may_deny_others {
             return differs("denied rows", "loader", &or_none(&saved.denied), &or_none(&here.denied))

@@ -1,10 +1,10 @@
-//! Shares by chance: each unit of a step comes from a source with a probability that is the source's weight.
+//! Random shares: each unit of a step comes from a source with a probability that is the source's weight.
 //!
 //! With exact shares in each step, weights of 0.7 and 0.3 give every batch exactly 70 and 30 of 100 rows.
-//! Here it has these numbers on average, and each unit may come from any source. The sources of a block of
-//! steps are apportioned and then shuffled: a step is drawn without replacement from the units of [`BLOCK`]
-//! steps, which is close to independent draws, and all shares are exact at the end of each block. Any step is
-//! found from the number of its block.
+//! With random shares, a batch has these numbers on average, and each unit may come from any source. The
+//! sources of a block of steps are apportioned and then shuffled: a step is drawn without replacement from
+//! the units of [`BLOCK`] steps, which is close to independent draws, and all shares are exact at the end of
+//! each block. Any step is found from the number of its block.
 
 use super::apportion::{Apportionment, Weights};
 use super::draw::{Draws, Purpose};
@@ -13,15 +13,15 @@ use super::draw::{Draws, Purpose};
 /// that of independent draws.
 pub(crate) const BLOCK: u64 = 32;
 
-/// Goes through the steps, each of `units` units, and says how many units each source gets: exactly, or by
-/// chance.
+/// Goes through the steps, each of which has `units` units, and says how many units each source gets:
+/// exactly, or at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StepShares {
     Exact(Apportionment),
     Random(Box<RandomShares>),
 }
 
-/// Shares by chance.
+/// Random shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RandomShares {
     /// The exact shares of each block.
@@ -30,12 +30,12 @@ pub(super) struct RandomShares {
     /// The seed, and the step at which these shares begin.
     key: (u64, u64),
     step: u64,
-    /// The source of each unit of the block that the next step is in.
+    /// The source of each unit in the block of the next step.
     block: Vec<u16>,
 }
 
 impl StepShares {
-    /// Starts at the first step; the shares are random if there is a seed. `first` distinguishes sequences of
+    /// Starts at the first step. The shares are random if there is a seed. `first` distinguishes sequences of
     /// steps.
     pub(super) fn new(weights: &Weights, units: u64, seed: Option<u64>, first: u64) -> Self {
         match seed {
@@ -48,7 +48,7 @@ impl StepShares {
         }
     }
 
-    /// Moves to just before step `step`.
+    /// Moves to the position just before step `step`.
     pub(super) fn at(self, step: u64) -> Self {
         match self {
             StepShares::Exact(shares) => StepShares::Exact(shares.at(step)),
@@ -73,19 +73,19 @@ impl StepShares {
     }
 
     /// The last step before which a source has at most `units`, and after which it has more; `None` if it
-    /// gets none.
+    /// never gets more.
     pub(super) fn last_within(&self, source: usize, units: u64) -> Option<u64> {
         self.last_before(&[(source, units)], false)
     }
 
-    /// The last step before which sources have at most the given numbers of units each, and after which one
-    /// of them has more, or, with `all`, each of them. `None` if that never happens.
+    /// The last step before which no source has more units than its limit. After it, one source exceeds its
+    /// limit, or, with `all`, every source does. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let random = match self {
             StepShares::Exact(shares) => return shares.last_before(limits, all),
             StepShares::Random(random) => random,
         };
-        // The step is in the block in which the limits are exceeded.
+        // The step is in the block in which a limit is exceeded.
         let block = random.blocks.last_before(limits, all)?;
         let mut shares = RandomShares::clone(random).at(block.saturating_mul(BLOCK));
         loop {
@@ -107,7 +107,7 @@ impl RandomShares {
         self
     }
 
-    /// Shuffles the sources of the block that the next step is in.
+    /// Shuffles the sources of the next step's block.
     fn begin(&mut self) {
         let totals = self.blocks.clone().next();
         self.block.clear();
@@ -118,7 +118,7 @@ impl RandomShares {
         Draws::keyed(seed, Purpose::Shares, &[first, block]).shuffle(&mut self.block);
     }
 
-    /// The sources of the units before the next step, in its block.
+    /// The sources of the units in the next step's block that come before the step.
     fn before(&self) -> &[u16] {
         &self.block[..(self.step % BLOCK * self.units) as usize]
     }

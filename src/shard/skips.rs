@@ -1,8 +1,9 @@
-//! Steps that are passed over: rows of an epoch's order that no rank gets.
+//! Skipped steps: rows of an epoch's order that no rank gets.
 //!
-//! The order stays the same: an epoch is walked in segments, from one passed range to the next, and a
-//! position counts all rows before it. A step never reaches into a passed range: it is cut short there, like
-//! the last step of an epoch. That happens where a position of other batches lies between the steps of these.
+//! The order stays the same: an epoch is walked in segments, from one skipped range to the next, and a
+//! position counts all rows before it. A step never reaches into a skipped range: it is cut short there, like
+//! the last step of an epoch. That happens if a position that was saved with other batches is between two of
+//! these steps.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::split::{Share, Split};
 
-/// The most ranges that an order has, since a position holds them all.
+/// The most skipped ranges that an order has, since a position holds them all.
 const MAX_RANGES: usize = 1_000;
 
-/// Rows of an epoch's order that are passed over.
+/// Rows of an epoch's order that are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "[u64; 3]", into = "[u64; 3]")]
 pub struct SkippedRows {
@@ -41,7 +42,7 @@ impl SkippedRows {
     /// result ascends, and ranges that touch are joined.
     ///
     /// # Errors
-    /// A range is empty, there are too many, or no step of an epoch is left.
+    /// Fails if a range is empty, if there are too many ranges, or if no step of an epoch is left.
     pub(crate) fn of_steps(ranges: &[(u64, u64)], split: &Split) -> Result<Arc<[SkippedRows]>> {
         let (steps, batch) = (split.steps(0).max(1), split.global_batch);
         let mut rows: Vec<SkippedRows> = Vec::new();
@@ -64,7 +65,7 @@ impl SkippedRows {
     }
 }
 
-/// Steps that are passed over, counted through all epochs: a range of them.
+/// A range of skipped steps, counted through all epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub(crate) struct SkippedSteps {
@@ -85,7 +86,7 @@ impl From<SkippedSteps> for (u64, u64) {
 }
 
 impl SkippedSteps {
-    /// The ranges in ascending order, with those joined that touch.
+    /// The ranges in ascending order, with ranges that touch joined.
     ///
     /// # Errors
     /// A range is empty, or there are too many.
@@ -107,7 +108,7 @@ impl SkippedSteps {
         Ok(joined)
     }
 
-    /// The steps of an epoch that are passed over, counted in the epoch: it has `steps` of them, from step
+    /// The skipped steps of an epoch, counted from its beginning. The epoch has `steps` steps, from step
     /// `first` of the run on.
     pub(super) fn of_epoch(all: &[SkippedSteps], first: u64, steps: u64) -> Arc<[Range<u64>]> {
         let of_epoch = all
@@ -125,23 +126,23 @@ fn check_number(ranges: usize) -> Result<()> {
         .hint(format!("a position holds up to {MAX_RANGES}; leave single rows out with `deny`")))
 }
 
-/// The error for an epoch of this number of steps, all of which are passed over.
+/// The error for an epoch with this number of steps, all of which are skipped.
 pub(super) fn no_step_left(epoch: u64, steps: u64) -> Error {
     Error::invalid(format!("skip_steps leaves no step of epoch {epoch}"))
         .hint(format!("an epoch has {steps} steps; leave out whole ones by beginning later"))
 }
 
-/// The rows of one epoch that are passed over, as ascending ranges that do not touch.
+/// The skipped rows of one epoch, as ascending ranges that do not touch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Skips(Arc<[Range<u64>]>);
 
 impl Skips {
-    /// The passed rows of one epoch.
+    /// The skipped rows of one epoch.
     pub(super) fn of_epoch(all: &[SkippedRows], epoch: u64) -> Self {
         Skips(all.iter().filter(|rows| rows.epoch == epoch).map(|rows| rows.from..rows.to).collect())
     }
 
-    /// The first row from `row` on that is not passed over, and the end of its segment if a passed range
+    /// The first row from `row` on that is not skipped, and the end of its segment if a skipped range
     /// follows.
     fn segment(&self, row: u64) -> (u64, Option<u64>) {
         let at = self.0.partition_point(|range| range.end <= row);
@@ -160,13 +161,14 @@ impl Skips {
         }
     }
 
-    /// A rank's share of the step that comes next at the global row `start`; `None` after the last.
+    /// A rank's share of the step that begins at the global row `start`; `None` after the last step.
     pub(super) fn share(&self, split: &Split, start: u64) -> Option<Share> {
         let (start, end) = self.segment(start);
         Skips::within(split, end).share(start)
     }
 
-    /// The number of steps from the global row `start` to the end of the epoch: the same on every rank.
+    /// The number of steps from the global row `start` to the end of the epoch, which is the same on every
+    /// rank.
     pub(crate) fn steps(&self, split: &Split, start: u64) -> u64 {
         let (mut steps, mut at) = (0, start);
         loop {

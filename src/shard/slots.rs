@@ -2,7 +2,7 @@
 //! are resident.
 //!
 //! The beginning of a slot is a sum over its residents. A walk from slot to slot instead adds the rows of
-//! each slot, which the [calendar](super::calendar) counts. Only a jump needs the sum.
+//! each slot, which the [calendar](super::calendar) counts, and only a jump needs the sum.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::calendar::{Calendar, Due};
 use super::lane::Lane;
 
-/// A seek over at most this many rows for each part of the pool goes from slot to slot. A jump costs about as
+/// The most rows, for each part of the pool, over which a seek goes from slot to slot. A jump costs about as
 /// much: it sums up the pool some 30 times, and fills a new calendar.
 const NEAR_ROWS_PER_PART: u64 = 16;
 
-/// The slots of a lane, of which one is present.
+/// The slots of a lane, and the one at which they are.
 #[derive(Debug)]
 pub(super) struct Slots {
     lane: Arc<Lane>,
@@ -45,7 +45,7 @@ impl Slots {
         self.rows.clone()
     }
 
-    /// The parts that must be at hand while the slot is dealt.
+    /// The parts that must be in memory while the slot is dealt.
     pub(super) fn residents(&self) -> Range<usize> {
         self.number.map_or(0..0, |number| self.lane.residents(number))
     }
@@ -55,8 +55,8 @@ impl Slots {
         self.calendar.as_ref().map_or_else(Vec::new, Calendar::due)
     }
 
-    /// Moves to the slot that deals the lane's row `at`: from slot to slot if it is near, at a cost that
-    /// grows with the rows in between.
+    /// Moves to the slot that deals the lane's row `at`. If it is near, moves from slot to slot, at a cost
+    /// that grows with the rows in between.
     pub(super) fn seek(&mut self, at: u64) {
         debug_assert!(at < self.lane.rows());
         let near = self.rows.start..=self.rows.end + NEAR_ROWS_PER_PART * self.lane.pool() as u64;
@@ -74,7 +74,7 @@ impl Slots {
         }
     }
 
-    /// Begins a slot where the present one ends.
+    /// Begins a slot at the end of the present one.
     fn enter(&mut self, slot: usize) {
         let (lane, begin) = (&*self.lane, self.rows.end);
         let end = if lane.is_tick(slot) {

@@ -40,7 +40,7 @@ impl Shard {
     /// Rank `rank` (from 0) of `world` processes.
     ///
     /// # Errors
-    /// `Invalid` where `world` is 0, or `rank` is not below it.
+    /// `Invalid` if `world` is 0, or if `rank` is not below it.
     pub fn new(rank: u32, world: u32) -> Result<Self> {
         if world == 0 {
             return Err(Error::invalid("world is 0").hint("world counts the training processes: 1 or more"));
@@ -76,7 +76,7 @@ impl Default for Shard {
 pub(crate) enum Mixing {
     /// No shuffle: rows come as they are stored.
     Stored,
-    /// A shuffle buffer of several row groups, which come in random order; the default when a shuffle is
+    /// A shuffle buffer of several row groups, which come in random order. The default when a shuffle is
     /// asked for.
     #[default]
     Window,
@@ -142,8 +142,8 @@ impl Shuffle {
         Shuffle { mixing: Mixing::Stored, ..Shuffle::seeded(0) }
     }
 
-    /// Sets the rows in the window of each lane. They are rounded to whole row groups of average size, at
-    /// least one.
+    /// Sets the number of rows in the window of each lane. They are rounded to whole row groups of average
+    /// size, at least one.
     ///
     /// The default is the number of rows that 1 GiB of memory holds once Parquet is decoded (images still
     /// compressed): a constant of the data set and the columns, never of the machine. Other orders have no
@@ -153,11 +153,11 @@ impl Shuffle {
         Shuffle { window_rows: Some(rows), ..self }
     }
 
-    /// Cuts row groups of more than `rows` rows into pieces of at most that many, each of which is read by
-    /// itself: for row groups that take too much memory as a whole. The pieces of a row group are as even as
-    /// its rows allow, and come in random order like row groups; the window counts pieces. Reading a piece
-    /// reads each page that has rows of it, so a piece should have several pages of rows; a column of lists
-    /// is read as a whole for each piece.
+    /// Cuts row groups of more than `rows` rows into pieces of at most that number, each of which is read
+    /// separately: for row groups that take too much memory as a whole. The pieces of a row group are as
+    /// equal as its rows allow, and come in random order like row groups; the window counts pieces. Reading a
+    /// piece reads each page that has rows of it, so a piece should have several pages of rows; a column of
+    /// lists is read as a whole for each piece.
     ///
     /// By default row groups are not cut. The cut is a part of the order, and of a position.
     #[must_use]
@@ -173,12 +173,12 @@ impl Shuffle {
         Shuffle { lanes: Some(lanes), ..self }
     }
 
-    /// The seed that order and augmentation are drawn from; 0 for the stored order.
+    /// The seed from which order and augmentation are drawn; 0 for the stored order.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The same order, with open values filled in.
+    /// The same order, with values filled in that the user left open.
     pub(crate) fn settled(self, lanes: u32, window_rows: u64) -> Self {
         let default = (self.mixing == Mixing::Window).then_some(window_rows.max(1));
         Shuffle { lanes: Some(lanes), window_rows: self.window_rows.or(default), ..self }
@@ -188,7 +188,7 @@ impl Shuffle {
     pub(crate) fn validate(&self) -> Result<()> {
         if self.window_rows == Some(0) {
             return Err(Error::invalid("window_rows is 0")
-                .hint("a window has 1 row or more; the stored order has none"));
+                .hint("give at least 1 row; the stored order has no window"));
         }
         if self.piece_rows == Some(0) {
             return Err(Error::invalid("piece_rows is 0").hint("a piece has 1 row or more"));

@@ -12,13 +12,13 @@ use super::spec::Shard;
 /// The rule that shares steps among ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Rows of the epoch.
+    /// The number of rows of the epoch.
     pub rows: u64,
-    /// Lanes of its order.
+    /// The number of lanes of the epoch's order.
     pub lanes: u32,
     /// The rank and the world.
     pub shard: Shard,
-    /// The rows of a full step, over all ranks: at least one for each rank.
+    /// The number of rows of a full step over all ranks, which is at least one for each rank.
     pub global_batch: u64,
     /// Whether rows that do not fill a step are left out.
     pub drop_last: bool,
@@ -27,20 +27,20 @@ pub struct Split {
 /// Rows `from..to` of a lane's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSpan {
-    /// The lane.
+    /// The number of the lane.
     pub lane: u32,
-    /// Its first row.
+    /// The first row.
     pub from: u64,
-    /// The row after its last.
+    /// The row after the last one.
     pub to: u64,
 }
 
 /// The rows of one step that one rank gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Rows of the lanes, in this order.
+    /// The rows of each lane, in this order.
     pub spans: Vec<LaneSpan>,
-    /// The number of repeated rows, delivered so that no rank is without a batch.
+    /// The number of repeated rows, which are delivered so that no rank is without a batch.
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
@@ -73,7 +73,7 @@ impl Split {
     pub fn lanes_of_a_rank(&self) -> u64 {
         let (lanes, world) = (u64::from(self.lanes), u64::from(self.shard.world()));
         let (each, more) = (self.global_batch / lanes, self.global_batch % lanes);
-        // The most rows of a step in the lanes before `lane`: some lanes have one row more, in turns.
+        // The most rows of a step in the lanes before `lane`: some lanes have one row more, in turn.
         let most = |lane: u64| each * lane + more.min(lane);
         let least = |lane: u64| each * lane + more.saturating_sub(lanes - lane);
         let reads = |rank: u64| {
@@ -97,8 +97,8 @@ impl Split {
             let mine = self.first_row(rank)..self.first_row(rank + 1);
             return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
         }
-        // The last, short step is cut by whole lanes if they divide among the ranks, so that no rank opens
-        // another rank's lane for a single row.
+        // A short last step is cut by whole lanes if they divide evenly among the ranks, so that no rank
+        // opens another rank's lane for a single row.
         let lanes = u64::from(self.lanes);
         let before =
             |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
@@ -109,8 +109,8 @@ impl Split {
             left * rank / world..left * (rank + 1) / world
         };
         if mine.is_empty() {
-            // There are fewer rows than ranks: the repeat of an earlier row of the rank's own lane keeps the
-            // number of steps equal.
+            // There are fewer rows than ranks, so an earlier row of the rank's own lane is repeated to keep
+            // the number of steps equal.
             let lane = rank * lanes / world;
             let last = lane_position(lane, lanes, end);
             let from = last.saturating_sub(1);
@@ -123,7 +123,7 @@ impl Split {
         Some(Share { spans: self.cut(start, end, mine), padded: 0, end })
     }
 
-    /// The number of the first `global` rows that are rows of `lane`.
+    /// The number of the first `global` rows that belong to `lane`.
     pub(super) fn lane_position(&self, lane: u64, global: u64) -> u64 {
         lane_position(lane, self.lanes.into(), global)
     }
@@ -133,7 +133,7 @@ impl Split {
         lane_position(lane, lanes, end) - lane_position(lane, lanes, start)
     }
 
-    /// The rows `mine` of the global rows `start..end`, when those are sorted by lane.
+    /// The rows `mine` among the global rows `start..end`, when those are sorted by lane.
     fn cut(&self, start: u64, end: u64, mine: Range<u64>) -> Vec<LaneSpan> {
         let lanes = u64::from(self.lanes);
         let mut spans = Vec::new();
@@ -155,7 +155,7 @@ impl Split {
     }
 }
 
-/// The last of `0..lanes` for which `is_true` holds, if it holds for all before.
+/// The last number in `0..lanes` for which `is_true` holds, if it holds for all numbers before.
 fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, lanes);
     while high - low > 1 {
@@ -165,7 +165,7 @@ fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The number of the first `global` rows that are rows of `lane`.
+/// The number of the first `global` rows that belong to `lane`.
 fn lane_position(lane: u64, lanes: u64, global: u64) -> u64 {
     (global + lanes - 1 - lane) / lanes
 }

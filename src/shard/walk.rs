@@ -1,4 +1,4 @@
-//! The steps of one rank through an epoch, with the parts that each needs.
+//! The steps of one rank through an epoch, with the parts that each step needs.
 
 use std::collections::HashMap;
 use std::iter::Peekable;
@@ -17,14 +17,14 @@ use super::split::{Share, Split};
 /// One batch of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedStep {
-    /// Parts that are needed from this step on, in the order in which to fetch them.
+    /// The parts that are needed from this step on, in the order in which they should be fetched.
     pub entering: Vec<Part>,
-    /// Parts that rows of the batch come from, in the order of first use.
+    /// The parts that have rows of the batch, in the order of first use.
     pub parts: Vec<Part>,
-    /// The rows of the batch: an index into `parts`, and a row of that part, or a place in its deal if
-    /// [`Deals::walk`] made the walk.
+    /// The rows of the batch. Each is an index into `parts`, and a row of that part, or a place in its deal
+    /// if [`Deals::walk`] made the walk.
     pub picks: Vec<(u32, u32)>,
-    /// Parts that no later step needs.
+    /// The parts that no later step needs.
     pub leaving: Vec<Part>,
     /// The number of rows in the batch.
     pub rows: u64,
@@ -36,8 +36,8 @@ pub struct PlannedStep {
 
 /// An iterator over the [steps](PlannedStep) of one rank.
 ///
-/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which does
-/// not draw rows, while the consumer of its parts follows with a walk of its own.
+/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which draws
+/// no rows, while the consumer of its parts follows with a walk of its own.
 #[derive(Debug)]
 pub struct Walk {
     shares: Peekable<Shares>,
@@ -48,14 +48,14 @@ pub struct Walk {
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
-    /// The index of a lane's part among the step's parts, from the span's first resident on.
+    /// For each part of a lane, from the span's first resident on, its index among the step's parts.
     places: Vec<u32>,
 }
 
 /// The rank's share of each step.
 #[derive(Debug)]
 enum Shares {
-    /// Steps of equal size, except at ranges that are passed over.
+    /// Steps of equal size, except at skipped ranges.
     Even { split: Split, skips: Skips, start: u64 },
     /// The steps that have rows of this source of a mix.
     Portion(PortionShares),
@@ -76,16 +76,16 @@ impl Iterator for Shares {
     }
 }
 
-/// The draws of a walk, in addition to the parts.
+/// The draws of a walk in addition to the parts.
 #[derive(Debug)]
 enum Draw {
-    /// Nothing.
+    /// Nothing else.
     Parts,
-    /// Nothing, but it records the parts that enter.
+    /// Nothing else, but it records the parts that enter.
     NotedParts,
     /// Places in the deals of the parts.
     Places,
-    /// Rows of the parts, through the deals of the residents, by lane and ordinal.
+    /// Rows of the parts, through the deals of the residents, which are found by lane and ordinal.
     Rows(HashMap<(u32, u32), Option<Box<[u32]>>>),
 }
 
@@ -102,7 +102,7 @@ impl Walk {
         Walk::over(Deals::new(move || order.clone()), split, start, Draw::Rows(HashMap::new()))
     }
 
-    /// The same walk with the `picks` of every step left empty: enough to know which parts to read.
+    /// The same walk with the `picks` of every step left empty, which is enough to know which parts to read.
     pub fn scout(order: &EpochOrder, split: Split, start: u64) -> Self {
         Walk { draw: Draw::Parts, ..Walk::new(order, split, start) }
     }
@@ -124,7 +124,7 @@ impl Walk {
         }
     }
 
-    /// The parts that are at hand.
+    /// The parts that are in memory.
     fn held(&self) -> impl Iterator<Item = Part> {
         let begun = self.lanes.iter().flatten().map(|state| &state.slots);
         let begun = begun.filter(|slots| !slots.residents().is_empty());
@@ -206,13 +206,13 @@ impl Deals {
     }
 }
 
-/// The numbers of a range that are not in another.
+/// The numbers of a range that are not in the other range.
 fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = usize> {
     (range.start..range.end.min(other.start)).chain(range.start.max(other.end)..range.end)
 }
 
-/// Adds a lane's picks to a step, each with the index of its part among the step's parts. All `places` are
-/// `NOT_YET` before and after.
+/// Adds a lane's picks to a step, each with the index of its part among the step's parts. All `places` must
+/// be `NOT_YET` before, and are `NOT_YET` after.
 fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut PlannedStep) {
     const NOT_YET: u32 = u32::MAX;
     let ends = picks.iter().fold(None, |ends, pick| {

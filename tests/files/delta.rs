@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::laws;
 use crate::vectors::{inline, vector, z85};
 
-/// Rows of a row group of the files.
+/// The number of rows in a row group of the files.
 const GROUP: usize = 4;
 
 /// The number of a file with deletion vectors.
@@ -48,7 +48,7 @@ impl DeltaTable {
         fs::write(self.path().join(format!("_delta_log/{version:020}.json")), lines).unwrap();
     }
 
-    /// Writes a file, and returns what adds it.
+    /// Writes a file, and returns the action that adds it.
     fn file(&self, name: &str, columns: Vec<(Field, ArrayRef)>) -> Value {
         let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
@@ -107,7 +107,7 @@ fn with(mut add: Value, stats: &Value) -> Value {
     add
 }
 
-/// The ids that a loader delivers, as stored.
+/// Returns the ids that a loader delivers, in stored order.
 fn ids(dataset: &Dataset) -> Vec<i64> {
     let loader = dataset.loader().shuffle(Shuffle::stored()).batch_size(3).build().unwrap();
     let batches =
@@ -154,7 +154,7 @@ fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
     assert_eq!(ids(&remote), ids(&dataset));
 }
 
-/// A file that is gone could not be opened.
+/// The test deletes these files, so opening one would fail.
 #[test]
 fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
     let table = DeltaTable::new();
@@ -200,8 +200,8 @@ fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
     assert!(refused.contains("no row is selected"), "{refused}");
 }
 
-/// A file from before the table's columns were renamed, dropped, added and widened, and one from after.
-/// The pages of a file are left out for deleted rows as they are for rows that a filter leaves out.
+/// Covers a file from before the table's columns were renamed, dropped, added and widened, and one from
+/// after. Pages with only deleted rows are not read, as if a filter had left the rows out.
 #[test]
 fn pages_of_which_all_rows_are_deleted_are_not_read() {
     const ROWS: i64 = 6000;
@@ -346,7 +346,7 @@ fn what_a_log_cannot_say_is_an_error_with_its_place() {
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("variantType"), "{error}");
 }
 
-/// A row of a table that filters are tried on.
+/// A row of a table on which filters are tried.
 #[derive(Clone, Debug)]
 struct Tried {
     whole: Option<i64>,
@@ -355,7 +355,7 @@ struct Tried {
     at: Option<i64>,
 }
 
-/// Values that statistics have trouble with: NaN, texts that are cut, and times between milliseconds.
+/// Draws values that are difficult for statistics: NaN, long texts, and times between milliseconds.
 fn some_row() -> impl Strategy<Value = Tried> {
     let real = prop_oneof![4 => (-3i8..3).prop_map(|half| f64::from(half) / 2.0), 1 => Just(f64::NAN)];
     let text = prop_oneof!["[a-c]{0,2}", "a{30}[ab\u{10ffff}]{0,4}"];
@@ -364,8 +364,8 @@ fn some_row() -> impl Strategy<Value = Tried> {
         .prop_map(|(whole, real, text, at)| Tried { whole, real, text, at })
 }
 
-/// The statistics of rows as Spark writes them: texts cut after 32 characters, the greatest with one behind
-/// all others, and times cut to milliseconds.
+/// Returns the statistics of rows as Spark writes them: texts are cut after 32 characters, and the greatest
+/// one gets a character behind all others; times are cut to milliseconds.
 fn statistics(rows: &[Tried], is_tight: bool) -> Value {
     let moment = |at: i64| {
         let at = chrono::DateTime::from_timestamp_millis(at.div_euclid(1_000)).unwrap();
@@ -391,7 +391,7 @@ fn statistics(rows: &[Tried], is_tight: bool) -> Value {
     column!(whole, Ord::cmp, |value: &i64| *value, |value: &i64| *value);
     column!(text, Ord::cmp, |value: &String| cut(value), behind);
     column!(at, Ord::cmp, |value: &i64| moment(*value), |value: &i64| moment(*value));
-    // NaN is greater than all others, and no number of JSON.
+    // NaN is greater than all other numbers, and JSON cannot express it.
     let real = |value: &f64| if value.is_nan() { json!("NaN") } else { json!(value) };
     column!(real, |a: &&f64, b: &&f64| a.total_cmp(b), real, real);
     json!({"numRecords": rows.len(), "minValues": least, "maxValues": greatest, "nullCount": nulls, "tightBounds": is_tight})
@@ -437,7 +437,7 @@ fn some_filter() -> impl Strategy<Value = Expr> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// With the statistics of the log a filter selects what it selects without them.
+    /// A filter selects the same rows with the statistics of the log as without them.
     #[test]
     fn statistics_of_the_log_change_no_result(
         files in prop::collection::vec(
@@ -520,7 +520,7 @@ fn the_newest_versions_of_several_tables_are_opened_between_epochs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The deleted rows are those of deletion vectors in the log.
+    /// Deletion vectors in the log list the deleted rows.
     #[test]
     fn the_laws_hold_on_tables_with_deleted_rows(files in laws::files(), shared in laws::shared()) {
         let table = DeltaTable::new();

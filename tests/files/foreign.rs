@@ -34,13 +34,13 @@ const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];
 const LIMIT: u64 = 64 << 20;
 
 /// The memory that an array takes beside its values, in its structures and the rounding of its buffers.
-const SLACK: u64 = 4096;
+const ARRAY_OVERHEAD_BYTES: u64 = 4096;
 
 /// The size of the largest file that is changed at random, in bytes.
-const LARGEST_MUTANT: u64 = 256 << 10;
+const MAX_MUTANT_BYTES: u64 = 256 << 10;
 
 /// The longest time that one file may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_FILE_TIME: Duration = Duration::from_secs(2);
 
 #[test]
 fn every_foreign_file_has_its_outcome() {
@@ -52,7 +52,7 @@ fn every_foreign_file_has_its_outcome() {
             let name = file.strip_prefix(&data).unwrap().to_str().unwrap().to_owned();
             let start = Instant::now();
             let outcome = outcome(&file, true);
-            assert!(start.elapsed() < PATIENCE, "{name} took {:?}", start.elapsed());
+            assert!(start.elapsed() < MAX_FILE_TIME, "{name} took {:?}", start.elapsed());
             seen.insert(name, outcome);
         }
     }
@@ -111,7 +111,7 @@ fn mutants(count: u64) {
     let Some(data) = shared_data() else { return };
     let files = FOLDERS.iter().flat_map(|folder| files_below(&data.join(folder)));
     let mut files: Vec<PathBuf> =
-        files.filter(|file| (1..LARGEST_MUTANT).contains(&file.metadata().unwrap().len())).collect();
+        files.filter(|file| (1..MAX_MUTANT_BYTES).contains(&file.metadata().unwrap().len())).collect();
     files.sort();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("mutant.parquet");
@@ -138,7 +138,7 @@ fn mutants(count: u64) {
         let start = Instant::now();
         let outcome = outcome(&path, false);
         let name = file.file_name().unwrap().to_string_lossy();
-        assert!(start.elapsed() < PATIENCE, "mutant {mutant} of {name} took {:?}", start.elapsed());
+        assert!(start.elapsed() < MAX_FILE_TIME, "mutant {mutant} of {name} took {:?}", start.elapsed());
         assert!(!outcome.contains("Internal"), "mutant {mutant} of {name}: {outcome}");
     }
 }
@@ -252,7 +252,10 @@ fn text(
         let (held, taken) = (catalog.held_bytes(group, column), array.get_array_memory_size() as u64);
         // A damaged footer leads to a wrong estimate, but the limit still holds.
         let foreseen = if is_sound { held } else { LIMIT };
-        assert!(taken <= 2 * foreseen + SLACK, "{foreseen} bytes were foreseen, {taken} taken");
+        assert!(
+            taken <= 2 * foreseen + ARRAY_OVERHEAD_BYTES,
+            "{foreseen} bytes were foreseen, {taken} taken"
+        );
         for row in 0..batch.num_rows() {
             value(&mut text, array, row);
             text.push('\n');

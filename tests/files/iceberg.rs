@@ -1,5 +1,5 @@
-//! Tables of Apache Iceberg, as a loader reads them: what deletes rows of which, columns by number, and
-//! metadata that lies.
+//! Tables of Apache Iceberg, as a loader reads them: rows that several kinds of files delete, columns by
+//! number, and wrong metadata.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod avro;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::laws;
 
-/// Where the tables say that they are: they were moved since.
+/// The location that the tables have in their metadata, although they were moved since.
 const WRITTEN: &str = "s3://acme/lake/t";
 
 const MUTANTS: u64 = 10_000;
@@ -31,11 +31,11 @@ const MUTANTS: u64 = 10_000;
 /// A table whose metadata is written by hand.
 struct IcebergTable {
     folder: TempDir,
-    /// Manifests, each with its sequence number, what it holds and the entries.
+    /// The manifests, each with its sequence number, its content and its entries.
     manifests: Vec<(i64, i64, Vec<Value>)>,
     /// The fields of the schema.
     fields: Value,
-    /// The fields by which files are partitioned, and what manifests have of them.
+    /// The fields by which files are partitioned, and the form that manifests store of them.
     partition: (Value, Value),
     properties: Value,
 }
@@ -61,7 +61,7 @@ impl IcebergTable {
         self.folder.path()
     }
 
-    /// Writes a file, and returns what a manifest says of it.
+    /// Writes a file, and returns its entry for a manifest.
     fn file(&self, name: &str, columns: Vec<(Field, ArrayRef)>) -> Value {
         let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
@@ -78,7 +78,7 @@ impl IcebergTable {
         self.file(name, vec![(numbered("id", DataType::Int64, 1), Arc::new(Int64Array::from_iter(ids)))])
     }
 
-    /// A file that deletes rows by their positions.
+    /// Returns a file that deletes rows by their positions.
     fn positions(&self, name: &str, rows: &[(&str, i64)]) -> Value {
         let paths = StringArray::from_iter_values(rows.iter().map(|(file, _)| format!("{WRITTEN}/{file}")));
         let places = Int64Array::from_iter_values(rows.iter().map(|(_, row)| *row));
@@ -92,14 +92,14 @@ impl IcebergTable {
         with(file, json!({"content": 1}))
     }
 
-    /// A file that deletes the rows with these ids.
+    /// Returns a file that deletes the rows with these ids.
     fn equal(&self, name: &str, ids: impl IntoIterator<Item = Option<i64>>) -> Value {
         let ids = Int64Array::from_iter(ids);
         let file = self.file(name, vec![(numbered("id", DataType::Int64, 1), Arc::new(ids))]);
         with(file, json!({"content": 2, "equality_ids": [1]}))
     }
 
-    /// A deletion vector for the rows of a file.
+    /// Returns a deletion vector for the rows of a file.
     fn puffin(&self, name: &str, file: &str, rows: &[u16]) -> Value {
         let bytes = [b"PFA1", &*vector(rows), b"PFA1"].concat();
         fs::write(self.path().join(name), &bytes).unwrap();
@@ -125,7 +125,7 @@ impl IcebergTable {
                 "manifest-list": format!("{WRITTEN}/metadata/list.avro")}]})
     }
 
-    /// Writes the metadata, the list of manifests and them.
+    /// Writes the metadata, the list of manifests, and the manifests.
     fn write(&self) -> &Self {
         let folder = self.path().join("metadata");
         let codecs = ["null", "deflate", "snappy", "zstandard"].into_iter().cycle();
@@ -180,7 +180,7 @@ fn ids(dataset: &Dataset) -> BTreeSet<i64> {
     numbers(dataset, "id").into_iter().flatten().collect()
 }
 
-/// A deletion vector with its frame.
+/// Returns a deletion vector in its frame.
 fn vector(rows: &[u16]) -> Vec<u8> {
     let mut data = 1_681_511_377u32.to_le_bytes().to_vec();
     data.extend(1u64.to_le_bytes());
@@ -200,8 +200,9 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
     let of_b = table.puffin("d.puffin", "b", &[2, 4]);
     table.add(1, vec![a, b]).add(2, vec![positions, equal, of_b]).add(2, vec![c]).write();
     let dataset = table.open().unwrap();
-    // `a` loses two rows by position and one by value; `b` two by the vector, in place of positions, and one
-    // by value, which is one of these; `c`, which came with the deletes, one by position and none by value.
+    // File `a` loses two rows by position and one by value. File `b` loses two rows by the vector, which
+    // replaces positions, and one of the same rows by value. File `c`, which arrived with the deletes, loses
+    // one row by position and none by value.
     let all = numbers(&dataset, "id");
     let mut expected: Vec<i64> = [2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18, 19].to_vec();
     expected.extend([0, 1, 2, 3, 4, 6, 7, 8, 9]);
@@ -226,7 +227,7 @@ fn columns_are_found_by_number_and_by_names_where_files_have_none() {
         ],
     );
     let plain = table.file("b", vec![(Field::new("key", DataType::Int32, true), narrow([3, 4]))]);
-    // Without the number of its row groups its footer is read when the table is opened.
+    // If the number of its row groups is unknown, its footer is read when the table is opened.
     let plain = with(plain, json!({"split_offsets": null}));
     table.add(1, vec![renamed, plain]);
     let refused = table.refusal();
@@ -287,7 +288,7 @@ fn a_snapshot_is_opened_by_number_by_name_and_by_its_file_of_metadata() {
     assert!(error.to_string().contains("no snapshot 5: it has expired"), "{error}");
     let error = OpenOptions::new().reference("x").open(table.path()).err().unwrap();
     assert!(error.to_string().contains("no branch or tag \"x\" (it has main)"), "{error}");
-    // The hint may be behind.
+    // The hint may be out of date.
     fs::write(table.path().join("metadata/version-hint.text"), "1").unwrap();
     let mut empty = table.metadata();
     empty["current-snapshot-id"] = json!(-1);
@@ -324,7 +325,7 @@ fn footers_of_files_with_one_row_group_are_not_read_before_their_rows_are() {
     assert!(error.contains("version 77 of the table has this file, and it is gone"), "{error}");
 }
 
-/// A file whose manifest says what its ids are: the first and the last.
+/// Returns a file whose manifest has the bounds of its ids.
 fn bounded(file: Value, least: i64, greatest: i64) -> Value {
     let bound = |number: i64| json!([{"key": 1, "value": number.to_le_bytes()}]);
     let nulls = json!([{"key": 1, "value": 0}]);
@@ -334,11 +335,11 @@ fn bounded(file: Value, least: i64, greatest: i64) -> Value {
     )
 }
 
-/// A file that is gone could not be opened.
+/// The test deletes these files, so opening one would fail.
 #[test]
 fn files_that_the_bounds_of_manifests_rule_out_are_never_opened() {
     let mut table = IcebergTable::of_ids();
-    // Two row groups are announced, so that footers are read when the table is opened.
+    // The manifest says that there are two row groups, so footers are read when the table is opened.
     let file = |table: &IcebergTable, name: &str, ids: std::ops::Range<i64>| {
         let file = with(table.ids(name, ids.clone()), json!({"split_offsets": null}));
         bounded(file, ids.start, ids.end - 1)
@@ -346,7 +347,7 @@ fn files_that_the_bounds_of_manifests_rule_out_are_never_opened() {
     let later = vec![file(&table, "b", 10..20), with(table.ids("c", 20..30), json!({"split_offsets": null}))];
     let first = vec![file(&table, "a", 0..10)];
     let deleted = vec![table.positions("d", &[("a", 3), ("b", 4)])];
-    // Files are read in the order of their names and not in that of the manifests.
+    // Files are read in the order of their names, not of the manifests.
     table.add(2, later).add(1, first).add(3, deleted).write();
     let whole = table.open().unwrap();
     let open = |filter: Expr| OpenOptions::new().folders(filter).open(table.path());
@@ -400,7 +401,7 @@ fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
     assert!(error.contains("deletes rows beyond the 3 of the file"), "{error}");
 }
 
-/// Moves a file of the table into another folder. Returns what a manifest says of it there.
+/// Moves a file of the table into another folder. Returns its entry for a manifest there.
 fn moved(table: &IcebergTable, file: &Value, to: &Path) -> Value {
     let name = file["file_path"].as_str().unwrap().rsplit('/').next().unwrap();
     fs::rename(table.path().join(name), to.join(name)).unwrap();
@@ -439,7 +440,7 @@ fn metadata_elsewhere_is_read_where_a_property_of_the_table_names_its_folder() {
     let elsewhere = TempDir::new().unwrap();
     let (from, to) = (table.path().join("metadata"), elsewhere.path().join("metadata"));
     fs::create_dir(&to).unwrap();
-    // The table is where it was written: only its metadata is in a folder of its own.
+    // The table is at its written location, and only its metadata is in a folder of its own.
     let written = |at: &str| at.replace(WRITTEN, table.path().to_str().unwrap());
     let mut entry = table.manifests[0].2[0].clone();
     entry["data_file"]["file_path"] = json!(table.path().join("a").to_str().unwrap());
@@ -501,11 +502,11 @@ fn an_old_snapshot_has_the_partitions_of_its_time() {
     assert_eq!(of(OpenOptions::new()), ["id"]);
     assert_eq!(of(OpenOptions::new().reference("main")), ["id"]);
     assert_eq!(of(OpenOptions::new().version(10)), ["truncate[3](id)"]);
-    // A number of an earlier spec comes back with it.
+    // A field number of an earlier partition spec is used again.
     assert_eq!(of(OpenOptions::new().version(77)), ["bucket[2](id)"]);
 }
 
-/// A generator of numbers.
+/// Returns the next pseudo-random number.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
@@ -548,7 +549,7 @@ fn files_of_avro_with_changed_bytes_are_read_or_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The rows of a file are deleted by position, by value or by a vector.
+    /// Rows of a file are deleted by position, by value or by a vector.
     #[test]
     fn the_laws_hold_on_tables_with_deleted_rows(
         files in laws::files(),

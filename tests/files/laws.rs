@@ -1,4 +1,4 @@
-//! The laws of an epoch on a table, whose deleted rows are not rows.
+//! The laws of an epoch on a table with deleted rows, which count as absent.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first failure")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use forebay::arrow::datatypes::Int64Type;
 use forebay::{Dataset, Shard, Shuffle};
 use proptest::prelude::*;
 
-/// How an epoch is shared.
+/// The shares into which an epoch is divided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedRun {
     world: u32,
@@ -16,7 +16,7 @@ pub(crate) struct SharedRun {
     seed: u64,
 }
 
-/// For each file, its rows and those of them that are deleted.
+/// Draws, for each file, its number of rows and those that are deleted.
 pub(crate) fn files() -> impl Strategy<Value = Vec<(u16, BTreeSet<u16>)>> {
     let some = (1u16..30, prop::collection::btree_set(0u16..30, 0..20));
     let existing = |(rows, deleted): (u16, BTreeSet<u16>)| {
@@ -30,12 +30,12 @@ pub(crate) fn shared() -> impl Strategy<Value = SharedRun> {
     some.prop_map(|(world, batch_size, seed)| SharedRun { world, batch_size, seed })
 }
 
-/// Checks that over all ranks each of the `live` ids, which ascend, comes once, apart from the rows that fill
-/// the last step, and that all ranks have equally many batches.
+/// Checks that over all ranks each of the `live` ids, which ascend, is delivered once, except for the rows
+/// that fill the last step, and that all ranks have the same number of batches.
 pub(crate) fn hold(dataset: &Dataset, live: &[i64], shared: SharedRun) -> Result<(), TestCaseError> {
     let SharedRun { world, batch_size, seed } = shared;
     prop_assert_eq!(dataset.rows(), live.len() as u64);
-    // By default there is a lane for each rank, and none without a row.
+    // By default each rank has a lane, and no lane may be without a row.
     if live.len() < world as usize {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! From locations to rows: which files are read, what they may hold, and which rows come of them.
+//! From locations to rows: which files are read, what they may contain, and which rows they give.
 
 mod catalog;
 mod column_decoder;

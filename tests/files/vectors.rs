@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// Rows as a deletion vector.
+/// Returns rows as a deletion vector.
 pub(crate) fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
     let mut bytes = 1_681_511_377u32.to_le_bytes().to_vec();
     bytes.extend(1u64.to_le_bytes());
@@ -15,7 +15,7 @@ pub(crate) fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as the log has them.
+/// Returns bytes in the text form of the log.
 pub(crate) fn z85(bytes: &[u8]) -> String {
     const CHARACTERS: &[u8] =
         b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
@@ -28,7 +28,7 @@ pub(crate) fn z85(bytes: &[u8]) -> String {
     bytes.chunks(4).flat_map(five).collect()
 }
 
-/// Rows as a deletion vector in the log.
+/// Returns rows as a deletion vector that is stored in the log.
 pub(crate) fn inline(rows: &BTreeSet<u16>) -> Value {
     let bytes = vector(rows);
     json!({"storageType": "i", "pathOrInlineDv": z85(&bytes), "sizeInBytes": bytes.len(), "cardinality": rows.len()})

@@ -1,16 +1,15 @@
-//! Files that import each other in a circle, which no crate has: none of them can be understood without the
-//! others.
+//! Finds files that import each other in a circle, which no crate has, because none of them could be
+//! understood without the others.
 //!
-//! What a module says of a name is found as the compiler finds it, as far as text shows it: by `use`, by a
-//! path where it is used, and through `pub use` of another module. Declarations, re-exports and tests do not
-//! count.
+//! The names of other modules are resolved as far as the text allows: by `use`, by a path where it is used,
+//! and through `pub use` of another module. Declarations, re-exports and tests do not count as imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::paths::{expand, rust_files, without_tests};
 
-/// The sources of each crate.
+/// The folders with the sources of each crate.
 const CRATES: [&str; 10] = [
     "src",
     "crates/arrow/src",
@@ -24,42 +23,42 @@ const CRATES: [&str; 10] = [
     "python/src",
 ];
 
-/// A module by the names on the way to it from the root of its crate.
+/// A module, as the names on the way to it from the root of its crate.
 type Module = Vec<String>;
 
-/// What a module says of others.
+/// The names of other modules that a module uses and exports.
 #[derive(Default)]
 struct Said {
-    /// The paths that it names.
+    /// The paths that the module uses.
     paths: Vec<Vec<String>>,
-    /// The paths of the names that it hands on.
+    /// The paths behind the names that the module re-exports.
     exports: BTreeMap<String, Vec<String>>,
 }
 
-/// The modules of a crate, each a file.
+/// The modules of a crate, each with the names that it uses.
 struct Modules(BTreeMap<Module, Said>);
 
 impl Modules {
-    /// The modules of these files, which are given by their paths below the sources of the crate.
+    /// The modules of these files, whose paths begin at the sources of the crate.
     fn of(files: Vec<(String, String)>) -> Self {
         let is_test = |file: &str| file.contains("tests/") || file.ends_with("tests.rs");
         let sources = files.into_iter().filter(|(file, _)| !is_test(file));
         Modules(sources.map(|(file, code)| (module(&file), said(&code))).collect())
     }
 
-    /// The modules that a module stands on.
+    /// The modules that a module imports from.
     fn below(&self, from: &Module) -> BTreeSet<&Module> {
         let named = self.0[from].paths.iter().filter_map(|path| self.file_of(&self.absolute(from, path)?, 0));
         named.filter(|to| *to != from).collect()
     }
 
-    /// A path from the root of the crate; `None` of another crate's.
+    /// A path from the root of the crate; `None` for a path into another crate.
     fn absolute(&self, from: &Module, path: &[String]) -> Option<Vec<String>> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let begin = match path.first()?.as_str() {
             "crate" => return Some(path[1..].to_vec()),
             "self" => return Some([from, &path[1..]].concat()),
-            // `pub(in super::super)` names no more than a module that the file is in.
+            // `pub(in super::super)` is a visibility, and imports nothing.
             "super" if supers == path.len() => return None,
             "super" => &from[..from.len().checked_sub(supers)?],
             name if self.0.contains_key(&[from.as_slice(), &[name.to_owned()]].concat()) => from,
@@ -68,7 +67,7 @@ impl Modules {
         Some([begin, &path[supers..]].concat())
     }
 
-    /// The module that has what is at a path, behind `depth` re-exports and all others.
+    /// The module in which the item at a path is defined, after `depth` re-exports were followed.
     fn file_of(&self, path: &[String], depth: usize) -> Option<&Module> {
         let known = (0..=path.len()).rev().find_map(|length| self.0.get_key_value(&path[..length]));
         let (module, said) = known?;
@@ -100,14 +99,14 @@ impl Modules {
     }
 }
 
-/// The module of a file: that of `a/mod.rs` is `a`, and that of the crate's root has no name.
+/// The module of a file: `a/mod.rs` is the module `a`, and the root of the crate has no name.
 fn module(file: &str) -> Module {
     let names =
         file.trim_end_matches(".rs").split('/').filter(|name| !matches!(*name, "mod" | "lib" | "main"));
     names.map(str::to_owned).collect()
 }
 
-/// What the code of a module says, but for its tests.
+/// The names that the code of a module uses and exports, without its tests.
 fn said(code: &str) -> Said {
     let lines = without_tests(code).lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut said = Said::default();
@@ -145,7 +144,7 @@ fn said(code: &str) -> Said {
     said
 }
 
-/// Whether an item is handed on beyond its module, and the item without the word for it.
+/// Whether an item is visible outside its module, and the line without its visibility.
 fn without_visibility(line: &str) -> (bool, &str) {
     let Some(rest) = line.strip_prefix("pub") else { return (false, line) };
     match (rest.strip_prefix(' '), rest.strip_prefix('(').and_then(|rest| rest.split_once(") "))) {

@@ -1,5 +1,5 @@
-//! The floors within the library, which ARCHITECTURE.md shows: a module imports from lower floors only, and `tokio` stays at
-//! the async boundary. Between crates the compiler keeps them.
+//! Checks the floors within the library, which ARCHITECTURE.md shows: a module imports from lower floors
+//! only, and `tokio` stays at the async boundary. Between crates, the compiler ensures this.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::HashMap;
@@ -17,9 +17,10 @@ const FLOORS: [&[&str]; 6] = [
     &["loader"],
 ];
 
-/// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
+/// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from files on earlier
+/// lines.
 const LOADER: [&[&str]; 18] = [
-    // Values, and state that threads share: each by itself.
+    // Values, and state that threads share, which import nothing from each other.
     &["slot"],
     &[
         "admission",
@@ -38,7 +39,7 @@ const LOADER: [&[&str]; 18] = [
     &["dataset", "sizing", "spec"],
     &["lengths", "mix", "petastorm", "repack"],
     &["collate", "plan", "rewind", "tiers"],
-    // From row groups to batches on their way.
+    // From row groups to batches that are being made.
     &["row_groups", "hand_over", "refill"],
     &["prefetch"],
     &["arrivals", "withheld"],
@@ -54,13 +55,14 @@ const LOADER: [&[&str]; 18] = [
     &["deny_lists"],
 ];
 
-/// Imports between neighbours that are arithmetic on the neighbour's plain values, each with its reason.
+/// Imports between neighbours that are allowed because they only compute with plain values of the neighbour,
+/// each with its reason.
 const EXCUSED: [(&str, &str); 1] = [
-    // The window holds what the plan calls parts.
+    // The window holds the parts that the plan numbers.
     ("shuffle", "shard"),
 ];
 
-/// Where `tokio` may be named.
+/// The files that may name `tokio`.
 const ASYNC: [&str; 8] = [
     "reader/fetch.rs",
     "reader/budget.rs",
@@ -72,7 +74,7 @@ const ASYNC: [&str; 8] = [
     "loader/pipe.rs",
 ];
 
-/// The files of the library by their path below `src/`, with their text.
+/// The files of the library with their text; a path begins below `src/`.
 fn sources() -> Vec<(String, String)> {
     rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
@@ -140,7 +142,7 @@ fn async_stays_at_the_boundary() {
     assert!(outside.is_empty(), "tokio is named in {outside:?}");
 }
 
-/// The threads of a loader.
+/// The file that starts the threads of a loader.
 const STARTS_THREADS: &str = "loader/threads.rs";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Rules of the sources themselves: imports between files, licences of linked code, and words of comments.
+//! Checks the sources themselves: imports between files, licences of linked code, and the wording of
+//! comments.
 
 mod circles;
 mod floors;

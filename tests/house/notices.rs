@@ -1,4 +1,4 @@
-//! The licences of all linked libraries are shipped.
+//! Checks that the licences of all linked libraries are shipped.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::process::Command;

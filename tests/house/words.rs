@@ -1,50 +1,19 @@
-//! The words of comments: a comment is a plain sentence that is understood where it stands, at the width of
-//! the code, and a type name means one thing. Only the folders below are checked; a folder is added to the list
-//! when its comments are done.
+//! Checks the wording of comments: a comment is a plain sentence that is understood where it stands, no wider
+//! than the code, and a type name means one thing.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first failure")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use crate::paths::rust_files;
 
-/// The folders and files whose comments are done, from the root of the repository.
-const DONE: [&str; 22] = [
-    "crates/arrow",
-    "crates/base",
-    "crates/cli",
-    "crates/delta",
-    "crates/iceberg",
-    "crates/image",
-    "crates/petastorm",
-    "crates/store",
-    "python/src",
-    "src/batch",
-    "src/batch.rs",
-    "src/cache",
-    "src/column",
-    "src/lib.rs",
-    "src/loader",
-    "src/monitor",
-    "src/reader",
-    "src/samples",
-    "src/samples.rs",
-    "src/shard",
-    "src/shuffle.rs",
-    "tests",
-];
-
 /// The folders with Rust, from the root of the repository.
-const ALL: [&str; 5] = ["benches", "crates", "python/src", "src", "tests"];
+const FOLDERS: [&str; 6] = ["benches", "crates", "fuzz", "python/src", "src", "tests"];
 
-/// Paths within these folders whose comments are not done yet.
-const NOT_YET: [&str; 3] = ["crates/cli/src/inspect", "crates/cli/src/synth", "tests/house"];
-
-/// The longest line with a comment, in characters.
+/// The longest line of a comment, in characters.
 const MAX_WIDTH: usize = 110;
 
-/// Phrases that leave the reader without a number or a noun.
+/// Phrases after which the reader misses a number or a noun.
 const PHRASES: [&str; 8] = [
     " so many",
     " as ever",
@@ -56,10 +25,10 @@ const PHRASES: [&str; 8] = [
     " those who ",
 ];
 
-/// Good English that contains one of the phrases.
+/// Good phrases that contain one of the others.
 const EXCEPTIONS: [&str; 4] = [" there is no ", " there are no ", " is no longer ", " are no longer "];
 
-/// Beginnings of a comment that need the sentence of another place to be understood.
+/// Beginnings of a comment that is only understood with another sentence.
 const OPENERS: [&str; 11] = [
     "Of ",
     "Those of ",
@@ -74,16 +43,16 @@ const OPENERS: [&str; 11] = [
     "Whose ",
 ];
 
-/// A type name may have this many definitions.
+/// The most definitions that a type name may have.
 const MAX_DEFINITIONS: usize = 2;
 
-/// Names that have one meaning in each command: its arguments, as clap reads them.
+/// Names that may have more definitions: each command has its `Args`, as clap's examples do.
 const CONVENTIONS: [&str; 1] = ["Args"];
 
 #[test]
 fn comments_are_understood_where_they_stand() {
     let mut found = Vec::new();
-    for (file, text) in texts(&DONE) {
+    for (file, text) in texts() {
         for comment in comments(&text) {
             let words = EXCEPTIONS
                 .iter()
@@ -101,7 +70,7 @@ fn comments_are_understood_where_they_stand() {
 #[test]
 fn comments_are_as_wide_as_the_code() {
     let mut found = Vec::new();
-    for (file, text) in texts(&DONE) {
+    for (file, text) in texts() {
         for (number, line) in text.lines().enumerate() {
             let comment = line.trim_start();
             if comment.starts_with("//") && line.chars().count() > MAX_WIDTH && !is_table(comment) {
@@ -115,7 +84,7 @@ fn comments_are_as_wide_as_the_code() {
 #[test]
 fn a_type_name_means_one_thing() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (file, text) in texts(&ALL) {
+    for (file, text) in texts() {
         for name in text.lines().filter_map(defined) {
             places.entry(name.to_owned()).or_default().push(file.clone());
         }
@@ -137,12 +106,12 @@ fn a_comment_is_its_lines_together() {
 
 /// A paragraph of a comment.
 struct Comment {
-    /// The number of its first line.
+    /// The number of the paragraph's first line.
     line: usize,
     text: String,
 }
 
-/// The paragraphs of all comments that have lines of their own, without examples of code.
+/// The paragraphs of all comments on lines of their own, without code examples.
 fn comments(text: &str) -> Vec<Comment> {
     let mut all: Vec<Comment> = Vec::new();
     let (mut goes_on, mut is_code) = (false, false);
@@ -185,19 +154,13 @@ fn defined(line: &str) -> Option<&str> {
     (matches!(kind, "struct" | "enum" | "union" | "trait") && end > 0).then(|| &rest[..end])
 }
 
-/// The Rust files of `places`, with their texts.
-fn texts(places: &[&str]) -> Vec<(String, String)> {
+/// The Rust files of all folders, with their texts.
+fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    for place in places {
-        let path = root.join(place);
-        if path.is_dir() {
-            let below = rust_files(&path).into_iter();
-            files.extend(below.map(|(name, text)| (format!("{place}/{name}"), text)));
-        } else {
-            files.push(((*place).to_owned(), fs::read_to_string(&path).unwrap()));
-        }
-    }
-    files.retain(|(file, _)| !NOT_YET.iter().any(|path| file.starts_with(path)));
-    files
+    let below = |folder: &&str| {
+        let folder = (*folder).to_owned();
+        let files = rust_files(&root.join(&folder)).into_iter();
+        files.map(move |(name, text)| (format!("{folder}/{name}"), text))
+    };
+    FOLDERS.iter().flat_map(below).collect()
 }

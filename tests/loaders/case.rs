@@ -11,10 +11,10 @@ use crate::table::{COLUMNS, Layout, NullPattern, STACKED, TableOnDisk};
 /// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
 
-/// Tells the draws of Delta tables from others of a seed.
+/// A mark that separates the draws of Delta tables from the other draws of a seed.
 const OF_DELTA: u64 = 1 << 60;
 
-/// Tells the draws of stacks from others of a seed.
+/// A mark that separates the draws of stacks from the other draws of a seed.
 const OF_STACKS: u64 = 1 << 61;
 
 /// How rows are mixed.
@@ -85,7 +85,7 @@ impl Case {
             Tier::Coefficients,
         ]);
         let tight = chance.one_in(2);
-        // Drawn apart, so that other cases are what they were.
+        // These are drawn separately, so that other cases stay the same.
         let apart = &mut Chance::new(seed ^ OF_DELTA);
         if apart.one_in(4) {
             layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));

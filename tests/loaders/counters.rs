@@ -24,7 +24,7 @@ fn rows_that_are_repeated_for_equal_steps_are_counted() {
         let reads = planned.reads.unwrap();
         assert_eq!((planned.rows, reads.padded, reads.dropped), (4, counted, 0));
         repeated += counted;
-        // The count is over both epochs.
+        // The count includes both epochs.
         loader.epoch(1).for_each(|batch| drop(batch.unwrap()));
         assert_eq!(loader.stats().padded_rows, 2 * counted);
     }

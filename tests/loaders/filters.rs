@@ -51,7 +51,7 @@ impl Compare {
         }
     }
 
-    /// A null is in no comparison; NaN only in `!=` and `not in`.
+    /// A null satisfies no comparison; NaN satisfies only `!=` and `not in`.
     fn holds(&self, table: &TableOnDisk, id: u64) -> bool {
         let value = match self.column {
             "id" => Some(With::Number(id as f64)),

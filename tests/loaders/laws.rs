@@ -26,7 +26,7 @@ struct Trial<'a> {
     table: TableOnDisk,
     /// The rows that the filter selects, in the stored order.
     selected: Vec<u64>,
-    /// The rows that each rank got in each epoch: the reference, once the laws hold for them.
+    /// The rows that each rank got in each epoch; they are the reference, once the laws hold for them.
     epochs: BTreeMap<u64, Vec<Vec<RunStep>>>,
 }
 
@@ -191,7 +191,7 @@ impl Trial<'_> {
                 together.extend(rows.into_iter().filter(|row| part.binary_search(row).is_ok()));
             }
             if part.len() < ranks.len() {
-                // Some rows come twice, so that no rank is without a batch.
+                // Some rows are delivered twice, so that no rank is without a batch.
                 together.sort_unstable();
                 together.dedup();
             }
@@ -384,7 +384,7 @@ impl Trial<'_> {
                 let mut epoch = loader.epoch(0);
                 for (number, step) in truth.iter().enumerate() {
                     let batch = epoch.next().unwrap();
-                    // While a row must stand in, several planned batches are one.
+                    // While a row must stand in, several planned batches form one.
                     let with_row = truth[number..].iter().position(|step| step.stands_in.is_none());
                     let together = &truth[number..][..with_row.map_or(truth.len() - number, |at| at + 1)];
                     let found: u64 = together.iter().map(|step| step.skipped.len() as u64).sum();

@@ -34,7 +34,7 @@ fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
     assert_eq!((state.sources[0].order.lanes, state.row), (4, 120));
     assert!(saved.iter().all(|loader| loader.position() == state));
 
-    // A default window gives way as well; here it has all row groups.
+    // A default window is replaced as well; here it has all row groups.
     for shuffle in [windowed(), Shuffle::seeded(5)] {
         let alone = builder(&table, shuffle).build().unwrap();
         assert_eq!(alone.position().sources[0].order.lanes, 1);

@@ -36,7 +36,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// The properties that the case has.
+    /// Returns the properties that the case has.
     pub(crate) fn of(case: &Case, rank: u32) -> How {
         let on_bad_row = match case.layout.bad {
             Some(_) => OnBadRow::skip(u64::MAX),
@@ -47,7 +47,7 @@ impl How {
     }
 }
 
-/// The cache of a case, in a folder.
+/// Returns the cache of a case, in a folder.
 pub(crate) fn cache(case: &Case, folder: &Path) -> Option<DiskCache> {
     case.cache.map(|(max_bytes, _)| DiskCache::open(folder, max_bytes).unwrap())
 }

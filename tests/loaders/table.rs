@@ -28,7 +28,7 @@ pub(crate) const COLUMNS: [&str; 15] = [
 /// The columns of a stack.
 pub(crate) const STACKED: [&str; 3] = ["real", "flag", "small"];
 
-/// Their types in a Delta table, for those that it can have.
+/// The types of the columns in a Delta table, for those that it can have.
 const TYPES: [Option<&str>; 15] = [
     Some("long"),
     Some("boolean"),
@@ -198,7 +198,7 @@ impl TableOnDisk {
         Dataset::open(self.dir.path()).unwrap()
     }
 
-    /// Whether a Delta table of it can have a column.
+    /// Whether a Delta table of this data set can have a column.
     pub(crate) fn is_of_delta(name: &str) -> bool {
         COLUMNS.iter().zip(TYPES).any(|(of, data_type)| *of == name && data_type.is_some())
     }
@@ -220,7 +220,7 @@ impl TableOnDisk {
         }
     }
 
-    /// A value of a column, or `None` if it is null for this row.
+    /// Returns a value of a column, or `None` if it is null for this row.
     fn some<T>(&self, column: u64, id: u64, value: impl FnOnce(u64) -> T) -> Option<T> {
         (!self.is_null(column, id)).then(|| value(draw(column + 100, id)))
     }
@@ -325,7 +325,7 @@ impl TableOnDisk {
         }
     }
 
-    /// A column without decoding, as a batch with these rows has it.
+    /// Returns a column without decoding, as a batch with these rows has it.
     pub(crate) fn delivered(&self, name: &str, ids: &[u64]) -> ArrayRef {
         let stored = self.stored(name, ids);
         match stored.data_type() {

@@ -1,5 +1,6 @@
-//! Mixes of rows, windows, packs and buckets beside a plain model: each source gives the samples of its own
-//! loader, one pass after the other. A position resumes on any ranks, with steps passed over from there on.
+//! Compares mixes of rows, windows, packs and buckets with a plain model: each source gives the samples of
+//! its own loader, one pass after the other. A position resumes on any number of ranks, with steps skipped
+//! from there on.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ const TOPOLOGIES: u64 = 40;
 /// A sample, as the numbers of its rows or the values of its pack.
 type Sample = Vec<i64>;
 
-/// The samples of one source in a step, sorted, or for buckets all their rows.
+/// The samples of one source in a step, sorted; for buckets, all their rows.
 type OfSource = Vec<Sample>;
 
 /// A source of a mix.
@@ -35,7 +36,7 @@ struct SampledSource {
     kind: Samples,
     shuffle: Shuffle,
     weight: f64,
-    /// The name of column `n` of this source, which has another type in others.
+    /// The name of column `n` of this source, which has another type in other sources.
     name: String,
     /// The number of each row by its id.
     numbers: HashMap<RowId, i64>,
@@ -140,7 +141,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Gives the samples that a step should have to equal `delivered`, and says how many they are.
+    /// Gives the samples that a step should have to equal `delivered`, and returns their number.
     fn expect(&mut self, delivered: &OfSource, place: &str) -> u64 {
         let (mut expected, mut samples) = (OfSource::new(), 0);
         while expected.len() < delivered.len() {
@@ -211,7 +212,7 @@ impl Topology {
         (0..self.sources.len()).map(part).collect()
     }
 
-    /// The samples of each source in a step, of which each rank has a batch.
+    /// Returns the samples of each source in a step; each rank has one batch of it.
     fn step(&self, batches: &[RecordBatch]) -> Vec<OfSource> {
         let mut step = vec![OfSource::new(); self.sources.len()];
         for batch in batches {
@@ -230,20 +231,20 @@ impl Topology {
         parts.flat_map(|(at, part)| self.sources[at].rows(part).into_iter().map(move |n| (at, n))).collect()
     }
 
-    /// The rows that a plan names, in the form of `rows`.
+    /// Returns the rows that a plan names, in the form of `rows`.
     fn named(&self, places: Vec<forebay::RowPlace>) -> Vec<(usize, i64)> {
         places.into_iter().map(|row| (row.source, self.sources[row.source].numbers[&row.id])).collect()
     }
 
-    /// The next steps over all ranks of a world, from a position on, until the end of epoch 1.
+    /// Returns the next steps over all ranks of a world, from a position until the end of epoch 1.
     fn tail(&self, world: u32, from: &Position, skip: Option<(u64, u64)>) -> Vec<Vec<OfSource>> {
         let ranks: Vec<Loader> = (0..world).map(|rank| self.mix(rank, world, skip)).collect();
         ranks.iter().for_each(|rank| rank.restore(from).unwrap());
         self.rest(&ranks, ranks[0].position().epoch, &[]).into_iter().map(|(step, _)| step).collect()
     }
 
-    /// The steps of ranks that are in `epoch` until the end of epoch 1, each with the position after it; all
-    /// set weights after these numbers of steps.
+    /// Returns the steps of ranks in `epoch` until the end of epoch 1, each with the position after it; all
+    /// ranks set weights after the given numbers of steps.
     fn rest(
         &self,
         ranks: &[Loader],
@@ -316,7 +317,7 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
         let held = |got: &[Vec<OfSource>], expected: &[(Vec<OfSource>, u64)], what: &str| {
             assert_eq!(got.len(), expected.len(), "topology {number}, {what}");
             for (got, (expected, samples)) in got.iter().zip(expected) {
-                // A step of fewer samples than ranks has some of them twice.
+                // A step with fewer samples than ranks repeats some of them.
                 if *samples < world.into() {
                     continue;
                 }
@@ -336,7 +337,7 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
         let expected: Vec<_> =
             (at as u64 + 1..).zip(left).filter(is_left).map(|(_, step)| step.clone()).collect();
         held(&here.tail(world, &position, Some(skip)), &expected, "with steps passed over");
-        // The position has the steps, and so has a plan that is made of it alone.
+        // The position records the skipped steps, and so does a plan that is made from it alone.
         let passing = here.mix(0, 1, Some(skip));
         passing.restore(&position).unwrap();
         let saved: Position =
@@ -386,13 +387,14 @@ fn weights_that_are_set_hold_from_the_next_step_on_and_are_part_of_the_position(
                     .for_each(|(at, model)| model.end_epoch(position.sources[at].first_pass));
             }
         }
-        // Other ranks take the same steps when they set the weights too, and from a position without that.
+        // Other ranks take the same steps if they set the weights too, and also from a position from before
+        // that.
         let world = 1 + draw.below(4) as u32;
         let ranks = |world: u32| (0..world).map(|rank| here.mix(rank, world, None)).collect::<Vec<_>>();
         let same = |got: Vec<Vec<OfSource>>, expected: &[(Vec<OfSource>, Position)], what: &str| {
             assert_eq!(got.len(), expected.len(), "topology {number}, {what}");
             for (got, (expected, _)) in got.iter().zip(expected) {
-                // A step of few samples may have some of them twice.
+                // A step with few samples may repeat some of them.
                 if expected.iter().map(Vec::len).sum::<usize>() > 40 {
                     assert_eq!(got, expected, "topology {number}, {what}");
                 }
@@ -426,7 +428,7 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
         let folder = tempfile::tempdir().unwrap();
         let here = Topology::draw(&mut draw, folder.path());
         let from = 1 + draw.below(6);
-        // Few, so that each rank has a sample of each pass that can stand in.
+        // Few rows are denied, so that each rank has a sample of each pass that can stand in.
         let is_denied = |n: i64| n % 29 == 3;
         let denying = |rank: u32, world: u32| {
             here.made(rank, world, None, |builder, source| {
@@ -444,11 +446,11 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
                 let place = format!("topology {number}, source {source}, step {step}, denied from {from}");
                 let (found, stand_in): (Vec<Sample>, Vec<Sample>) =
                     got.iter().cloned().partition(|sample| kept.contains(sample));
-                // Where nothing is left of a pass in a step, one sample stands in.
+                // Where a step has nothing left of a pass, one sample stands in.
                 let are_few = stand_in.len() <= if found.len() < all.len() { 2 } else { 0 };
                 let is_one_denied = stand_in.iter().flatten().any(|n| is_denied(*n));
                 assert!(are_few && !is_one_denied, "{place}: {stand_in:?}");
-                // A pack may also have a denied row without a token.
+                // A pack may also contain a denied row without tokens.
                 if !matches!(here.sources[source].kind, Samples::Packs(_)) {
                     assert!(found == kept || found.len() == kept.len() + 1, "{place}: {found:?}, {kept:?}");
                 }
@@ -466,7 +468,7 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
         assert_eq!(rest.len(), denied.len() - at - 1, "topology {number}");
         for ((got, _), (expected, _)) in rest.iter().zip(&denied[at + 1..]) {
             for (source, (got, expected)) in got.iter().zip(expected).enumerate() {
-                // Ranks without a sample of their own have one that stands in.
+                // Ranks without a sample of their own get one that stands in.
                 let is_expected = |sample: &Sample| expected.contains(sample) || expected.len() < 12;
                 assert!(got.iter().all(is_expected), "topology {number}, source {source} on {world} ranks");
                 assert!(!got.iter().flatten().any(|n| is_denied(*n)) || at as u64 + 1 < from);
@@ -545,7 +547,7 @@ fn weights_that_cannot_be_set_change_nothing() {
         assert!(error.starts_with(said), "{error}");
         assert_eq!(mix.position(), before);
     }
-    // Batches that were taken ahead have the weights that held.
+    // Batches that were taken ahead have the earlier weights.
     let taken = epoch.next_step(std::time::Duration::from_secs(60));
     assert!(matches!(taken, forebay::Wait::Step(Ok(_))));
     let error = mix.set_weights(&[3.0, 1.0], None).unwrap_err().to_string();
@@ -557,7 +559,7 @@ fn weights_that_cannot_be_set_change_nothing() {
     let steps = mix.len();
     assert_eq!(epoch.count() as u64, steps - 4);
     let error = dataset.loader().build().unwrap().set_weights(&[1.0], None).unwrap_err().to_string();
-    assert!(error.starts_with("weights were set, with a single data set"), "{error}");
+    assert!(error.starts_with("weights were set, but this is not a mix"), "{error}");
 }
 
 #[test]
@@ -624,8 +626,8 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
     (0..3).for_each(|_| drop(epoch.next().unwrap().unwrap()));
     let position = passing.position();
     for (other, said) in [
-        (mix(&[(5, 7)], 4), "the state passes over steps 5 to 8, this mix does not"),
-        (mix(&[], 5), "the state passes over steps 5 to 8, which have other rows in this mix"),
+        (mix(&[(5, 7)], 4), "the state skips steps 5 to 8, but this mix does not"),
+        (mix(&[], 5), "the state skips steps 5 to 8, which have other rows in this mix"),
     ] {
         let error = other.unwrap().restore(&position).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateMismatch);

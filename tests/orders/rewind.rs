@@ -209,7 +209,7 @@ fn a_data_set_that_has_such_a_column_is_told() {
     assert!(error.to_string().contains("rename"), "{error}");
 }
 
-/// All rows of an epoch over the ranks, by number.
+/// Returns all rows of an epoch over the ranks, by number.
 fn delivered(ranks: &[Loader], epoch: u64) -> Vec<i64> {
     let batches = ranks.iter().flat_map(|loader| loader.epoch(epoch).map(Result::unwrap).collect::<Vec<_>>());
     let mut rows: Vec<i64> = batches.flat_map(|batch| numbers(&batch)).collect();
@@ -378,7 +378,7 @@ fn a_loader_that_would_forget_passed_steps_is_told() {
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(error.to_string().contains("skip_steps"), "{error}");
     build(&[(4, 6), (7, 8)]).restore(&saved).unwrap();
-    // A range before the position is over and done with.
+    // A range before the position no longer matters.
     let before = build(&[(7, 8)]);
     let mut epoch = loader.epoch(0);
     (0..5).for_each(|_| drop(epoch.next().unwrap().unwrap()));

@@ -63,7 +63,8 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
     }
 }
 
-/// The rows of a batch in the order in which the plan names them; for packs, the rows that they are made of.
+/// Returns the rows of a batch in the order in which the plan names them; for packs, the rows that they
+/// contain.
 fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
     let Samples::Packs(_) = kind else { return samples_of(kind, batch).concat() };
     let segments = batch["segment_ids"].as_fixed_size_list();
@@ -270,7 +271,8 @@ fn a_position_says_what_a_sample_is() {
     }
 }
 
-/// How often each row comes in an epoch, over all ranks, by a column that counts each draw once.
+/// Returns how often each row is delivered in an epoch over all ranks, using a column that counts each draw
+/// once.
 fn times(builder: &LoaderBuilder, world: u32, epoch: u64) -> HashMap<i64, u64> {
     let mut times = HashMap::new();
     for rank in 0..world {

@@ -45,7 +45,7 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
                     assert!(error.to_string().contains(&name_of(file)), "{case}: {error}");
                     loud += 1;
                 }
-                // The whole file had been read before.
+                // The whole file had already been read.
                 None => assert_eq!(run.batches.len(), undisturbed.len(), "{case}"),
             }
         }

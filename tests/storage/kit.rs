@@ -132,13 +132,13 @@ pub(crate) fn run(epoch: Epoch) -> EpochOutcome {
 }
 
 impl EpochOutcome {
-    /// RIGHT: the same rows, order and bytes as in an undisturbed run, and no error.
+    /// RIGHT: the run has the same rows, order and bytes as an undisturbed run, and no error.
     pub(crate) fn is_right(&self, case: &str) {
         assert!(self.error.is_none(), "{case}: {}", self.error.as_ref().unwrap());
         assert!(self.batches == *ORACLE, "{case}: other rows");
     }
 
-    /// LOUD: an error, and only right batches before it.
+    /// LOUD: the run ends with an error, and has only right batches before it.
     pub(crate) fn is_loud(&self, case: &str) -> &Error {
         assert!(ORACLE.starts_with(&self.batches), "{case}: other rows before the error");
         self.error.as_ref().unwrap_or_else(|| panic!("{case}: no error"))

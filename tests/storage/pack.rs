@@ -1,4 +1,4 @@
-//! A data set in a store that is written again to another place of the store.
+//! Writes a data set in a store to another place of the same store.
 
 use std::fs;
 

@@ -29,7 +29,7 @@ const PHOTOS: &[u8] = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_na
     NNK\x03\x87cpetastorm.codecs\nCompressedImageCodec\n)\x81}(U\x0c_image_codecU\x05.jpegU\x08_qualityKPub\
     \x89t\x81sub.";
 
-/// A schema of boxes, as many as a row has.
+/// A schema with boxes, whose number differs from row to row.
 const BOXES: &[u8] = b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x05BoxesU\x07_fields\
     ccollections\nOrderedDict\n)RU\x05boxescpetastorm.unischema\nUnischemaField\n(U\x05boxescnumpy\nfloat32\n\
     NK\x04\x86cpetastorm.codecs\nNdarrayCodec\n)\x81\x89t\x81sub.";
@@ -48,7 +48,7 @@ fn write(path: &Path, key: &str, value: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The schema of local locations.
+/// Returns the schema of local locations.
 fn local(locations: Vec<PathBuf>) -> Result<Option<Unischema>> {
     schema(locations, &Default::default())
 }
@@ -157,7 +157,7 @@ fn one_object_is_read_where_the_listing_shows_it_and_none_where_not() {
     assert_eq!(of_schema(), 0, "no column is to be decoded");
 }
 
-/// Boxes of float32 in cells of numpy, as many as the number of the row.
+/// Writes numpy cells of float32 boxes; each row has as many boxes as its number.
 fn write_boxes(folder: &Path) {
     let cells = (0..4u16).map(|boxes| {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({boxes}, 4), }}\n");

@@ -15,7 +15,7 @@ use crate::kit::*;
 use crate::skipped::skipped;
 
 /// The longest time that a prompt refusal may take.
-const PROMPT: Duration = Duration::from_secs(5);
+const MAX_REFUSAL_TIME: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_host_that_is_not_there_is_named_in_time() {
@@ -70,7 +70,7 @@ fn a_host_that_gets_its_address_late_is_read() {
 fn opening(server: &FaultServer, case: &str) -> Error {
     let started = Instant::now();
     let error = open(server, &[]).unwrap_err();
-    assert!(started.elapsed() < PROMPT, "{case}: {:?}", started.elapsed());
+    assert!(started.elapsed() < MAX_REFUSAL_TIME, "{case}: {:?}", started.elapsed());
     error
 }
 
@@ -91,7 +91,7 @@ fn a_store_that_refuses_is_an_error_at_once() {
         server.add(Match::get().from(9), Fault::status(status));
         let run = run(shuffled(&dataset).build().unwrap().epoch(0));
         let error = run.is_loud("mid-epoch");
-        assert!(run.took < PROMPT, "{:?}", run.took);
+        assert!(run.took < MAX_REFUSAL_TIME, "{:?}", run.took);
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.place().row_group.is_some(), "{error}");
         println!("N10: {status}: {error}");
@@ -125,7 +125,7 @@ fn an_answer_that_cannot_get_better_is_an_error_at_once() {
 
         let loader = shuffled(&dataset).build().unwrap();
         let run = run(loader.epoch(0));
-        assert!(run.took < PROMPT, "{status}: {:?}", run.took);
+        assert!(run.took < MAX_REFUSAL_TIME, "{status}: {:?}", run.took);
         assert!(run.is_loud("mid-epoch").to_string().contains(&format!("answered {status}")));
         assert_eq!(loader.stats().traffic.retries, 0, "{status}");
     }
@@ -203,7 +203,7 @@ fn without_any_credentials_the_refusal_is_prompt_and_says_what_to_do() {
     let started = Instant::now();
     let error = Dataset::open_with_options(url(), &options).unwrap_err();
     println!("N10: no credentials: {:.1?}: {error}", started.elapsed());
-    assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
+    assert!(started.elapsed() < MAX_REFUSAL_TIME, "{:?}", started.elapsed());
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("skip_signature"), "{error}");
     assert_eq!(server.stats().requests, 0, "nothing is asked without a signature");

@@ -9,7 +9,7 @@ use forebay_store::source::TrafficStats;
 use crate::data::{FILES, GROUPS};
 use crate::kit::*;
 
-/// A link on which an epoch takes half a second on any machine.
+/// Returns a link on which an epoch takes half a second on any machine.
 fn link() -> Link {
     Link {
         first_byte: Some(Latency::log_normal(Duration::from_millis(10), Duration::from_millis(40))),

@@ -101,7 +101,7 @@ fn a_row_group_is_one_request_that_names_the_version() {
     assert!(answered.clone().count() >= FILES * GROUPS);
     assert!(answered.into_iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
 
-    // Without the column that has nearly all bytes. The other loader is still reading ahead.
+    // The column that has nearly all bytes is left out. The other loader is still reading ahead.
     drop(loader);
     settled(&server);
     server.reset();

@@ -1,4 +1,4 @@
-"""One file for each contestant.
+"""The contestants, one file for each. A file defines
 
 NEEDS         modules that must be importable, without which it is listed as missing
 PACKAGES      distributions whose versions are reported

@@ -1,4 +1,5 @@
-"""What a skilled user writes: pyarrow reads row groups in random order, a few are permuted together, threads decode."""
+"""The code that a skilled user writes: pyarrow reads row groups in random order, a few are permuted together,
+and threads decode."""
 
 import pixels
 from cells import cells
@@ -22,7 +23,7 @@ def row_groups(work):
 
 
 def held(work, groups):
-    """Row groups that are permuted together."""
+    """Returns how many row groups are permuted together."""
     return min(groups, max(1, int(work.mixed * groups / work.rows + 0.5)))
 
 
@@ -48,7 +49,8 @@ def epochs(work, threads):
         return [pq.ParquetFile(file, memory_map=True).read_row_group(group) for file, group in chosen]
 
     def pools(number):
-        """Tables, and for each the order of its rows: whole batches, the rest goes into the next."""
+        """Yields tables and the order of the rows of each: whole batches, while the remaining rows go into
+        the next table."""
         random = np.random.default_rng(number)
         order = [groups[at] for at in random.permutation(len(groups))]
         blocks = [order[at : at + together] for at in range(0, len(order), together)]

@@ -1,4 +1,4 @@
-"""DALI on processors alone."""
+"""DALI without a GPU."""
 
 import pixels
 
@@ -49,7 +49,7 @@ def epochs(work, threads, converted):
     def epoch(number):
         for step in range(steps):
             images, numbers = built.run()
-            # The last batch is filled up with rows of the next epoch.
+            # DALI fills the last batch up with rows of the next epoch.
             kept = min(work.batch, len(files) - step * work.batch)
             yield {"image": images.as_array()[:kept], "label": numbers.as_array()[:kept, 0]}
 

@@ -14,7 +14,7 @@ PIXELS = "libjpeg-turbo: the whole frame decoded, area averaging by OpenCV"
 
 
 class Rows:
-    """The rows that the writer reads, one by one."""
+    """The rows for the writer, which reads them one by one."""
 
     def __init__(self, work):
         import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""forebay."""
+"""forebay, with a window of the size that the workload names."""
 
 import pixels
 from workloads import INPUTS

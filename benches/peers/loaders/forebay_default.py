@@ -1,4 +1,4 @@
-"""forebay as it comes: its own window, of the rows that take 1 GiB."""
+"""forebay with its defaults: the window holds the rows that take 1 GiB."""
 
 from dataclasses import replace
 

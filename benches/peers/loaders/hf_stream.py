@@ -1,4 +1,5 @@
-"""Hugging Face data sets streamed from Parquet through a shuffle buffer, torch's DataLoader, torchvision."""
+"""Hugging Face data sets, streamed from Parquet through a shuffle buffer, with torch's DataLoader and
+torchvision."""
 
 from loaders import PHOTOGRAPHS, TINY, torch_hf
 
@@ -11,7 +12,7 @@ PIXELS = torch_hf.PIXELS
 
 
 class Row:
-    """A row with its image decoded."""
+    """Turns a row into one with a decoded image."""
 
     def __init__(self, work):
         self.decode = torch_hf.Decoded(work)
@@ -21,7 +22,7 @@ class Row:
 
 
 def mixed(work):
-    """Of each worker, which has a buffer of its own."""
+    """Each worker has a buffer of its own."""
     return work.mixed
 
 

@@ -1,4 +1,4 @@
-"""Lance: random rows taken a batch at a time by the workers of torch's DataLoader."""
+"""Lance, with random rows that the workers of torch's DataLoader take a batch at a time."""
 
 import pixels
 
@@ -21,7 +21,7 @@ def convert(work, converted):
 
 
 class Taken:
-    """Rows by their numbers, a batch at a time; opened in each worker."""
+    """Returns rows by their numbers, a batch at a time; each worker opens the data set itself."""
 
     def __init__(self, folder, work):
         self.folder, self.work, self.rows = folder, work, None
@@ -57,7 +57,7 @@ def epochs(work, threads, converted):
 
     rows = Taken(f"{converted}/rows.lance", work)
     sampler = BatchSampler(RandomSampler(range(work.rows)), work.batch, drop_last=False)
-    # Its runtime cannot live in a forked process.
+    # Lance's runtime does not survive a fork.
     how = {"num_workers": threads, "persistent_workers": True, "multiprocessing_context": "spawn"}
     loader = DataLoader(rows, sampler=sampler, batch_size=None, **how)
     return lambda number: iter(loader)

@@ -1,4 +1,4 @@
-"""LitData streaming from Parquet, its own DataLoader."""
+"""LitData, streaming from Parquet with its own DataLoader."""
 
 import os
 
@@ -15,7 +15,7 @@ PIXELS = pixels.SENTENCE
 
 
 def convert(work, converted):
-    """Its index, beside the files; those are linked, not copied."""
+    """Writes LitData's index beside links to the files."""
     import litdata
 
     for file in work.files:
@@ -24,7 +24,7 @@ def convert(work, converted):
 
 
 class Row:
-    """A row with its image decoded."""
+    """Turns a row into one with a decoded image."""
 
     def __init__(self, work):
         self.decode = pixels.Pixels(work)
@@ -34,7 +34,7 @@ class Row:
 
 
 def mixed(work):
-    """A chunk, which is a file."""
+    """LitData mixes rows within a chunk, which is a file."""
     return work.rows // len(work.files)
 
 
@@ -45,7 +45,7 @@ def epochs(work, threads, converted):
     rows = litdata.StreamingDataset(
         str(converted), item_loader=ParquetLoader(), shuffle=True, drop_last=False, transform=Row(work)
     )
-    # Its Parquet loader cannot live in a forked process.
+    # LitData's Parquet loader does not survive a fork.
     loader = litdata.StreamingDataLoader(
         rows, batch_size=work.batch, num_workers=threads, persistent_workers=True, multiprocessing_context="spawn"
     )

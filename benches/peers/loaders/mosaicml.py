@@ -1,4 +1,4 @@
-"""MosaicML streaming from a local folder of MDS shards, its own DataLoader."""
+"""MosaicML Streaming, from a local folder of MDS shards with its own DataLoader."""
 
 import pixels
 
@@ -30,7 +30,7 @@ def convert(work, converted):
 
 
 class Decoded:
-    """The work of a worker on the rows that it fetched."""
+    """Decodes the rows that a worker fetched."""
 
     def __init__(self, work):
         self.decode = pixels.Pixels(work)
@@ -42,7 +42,7 @@ class Decoded:
 
 
 def mixed(work):
-    """The block in which it mixes."""
+    """MosaicML mixes rows within this block."""
     return work.mixed
 
 

@@ -1,4 +1,4 @@
-"""Petastorm: `make_batch_reader` with its thread pool, torch's BatchedDataLoader."""
+"""Petastorm, with `make_batch_reader`, its thread pool and BatchedDataLoader."""
 
 import pixels
 

@@ -1,4 +1,4 @@
-"""Ray Data: `read_parquet`, `map_batches`, a local shuffle buffer."""
+"""Ray Data, with `read_parquet`, `map_batches` and a local shuffle buffer."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""SPDL: a pipeline of threads over a folder of files."""
+"""SPDL, with a pipeline of threads over a folder of files."""
 
 import pixels
 
@@ -14,7 +14,7 @@ PREFETCHED = 2  # batches
 
 
 def convert(work, converted):
-    """Files named row-label."""
+    """Writes files that are named row-label."""
     import pyarrow.parquet as pq
 
     at = 0
@@ -46,7 +46,7 @@ def epochs(work, threads, converted):
     def epoch(number):
         order = np.random.default_rng(number).permutation(len(files)).tolist()
         built = PipelineBuilder().add_source(order).pipe(row, concurrency=threads).aggregate(work.batch).pipe(batched)
-        # One thread more, which puts batches together.
+        # One more thread puts batches together.
         pipeline = built.add_sink(PREFETCHED).build(num_threads=threads + 1)
         with pipeline.auto_stop():
             yield from pipeline

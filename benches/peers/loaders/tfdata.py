@@ -1,4 +1,4 @@
-"""tf.data over TFRecord; the rows of a crop are all that is decoded of a JPEG."""
+"""tf.data over TFRecord; it decodes only the rows of pixels that a crop needs."""
 
 import pixels
 

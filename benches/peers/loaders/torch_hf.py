@@ -1,4 +1,4 @@
-"""torch's DataLoader over a Hugging Face data set at hand (memory-mapped Arrow), with torchvision."""
+"""torch's DataLoader over a local Hugging Face data set (memory-mapped Arrow), with torchvision."""
 
 import pixels
 
@@ -7,7 +7,8 @@ from loaders import PHOTOGRAPHS, TINY
 NEEDS = ["torch", "torchvision", "datasets"]
 PACKAGES = ["torch", "torchvision", "datasets", "pyarrow"]
 ENVIRONMENT = "main"
-# No table: thousands of rows gathered one by one take seconds a batch. `hf_stream` reads it as is meant.
+# The table workload is left out: gathering thousands of rows one by one takes seconds a batch. `hf_stream`
+# reads it in the intended way.
 WORKLOADS = (*PHOTOGRAPHS, "w3", *TINY, "w4-raw")
 READS = "Arrow files"
 PIXELS = "torchvision on tensors: the whole frame decoded, bilinear with antialiasing"
@@ -24,7 +25,7 @@ def convert(work, converted):
 
 
 class Decoded:
-    """The transform of one image; an object, so that workers can be sent it."""
+    """The transform of one image; it is an object so that it can be sent to workers."""
 
     def __init__(self, work):
         import torch
@@ -47,7 +48,7 @@ class Decoded:
 
 
 class Images:
-    """Rows of the data set, decoded as they are requested."""
+    """The rows of the data set, decoded when they are requested."""
 
     def __init__(self, rows, decode):
         self.rows, self.decode = rows, decode
@@ -72,7 +73,7 @@ def epochs(work, threads, converted):
     if work.kind == "images":
         loader = DataLoader(Images(rows, Decoded(work)), batch_size=work.batch, shuffle=True, **how)
     else:
-        # A batch at a time, as arrays; whole batches are sampled.
+        # The sampler returns whole batches, which arrive as arrays.
         sampler = BatchSampler(RandomSampler(rows), work.batch, drop_last=False)
         loader = DataLoader(rows.with_format("numpy"), sampler=sampler, batch_size=None, **how)
     return lambda number: iter(loader)

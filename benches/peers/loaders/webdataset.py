@@ -1,4 +1,4 @@
-"""WebDataset: tar files through a shuffle buffer, torch's DataLoader."""
+"""WebDataset: tar files through a shuffle buffer, with torch's DataLoader."""
 
 import pixels
 
@@ -27,7 +27,7 @@ def convert(work, converted):
 
 
 class Row:
-    """A row with its image decoded."""
+    """Turns a row into one with a decoded image."""
 
     def __init__(self, work):
         self.decode = pixels.Pixels(work)
@@ -37,7 +37,7 @@ class Row:
 
 
 def mixed(work):
-    """Of each worker, which has a buffer of its own."""
+    """Each worker has a buffer of its own."""
     return work.mixed
 
 

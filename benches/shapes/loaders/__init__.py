@@ -1,4 +1,4 @@
-"""The two contestants, each a module.
+"""The two contestants, each a module with
 
 NEEDS          modules that are imported before anything counts
 PACKAGES       distributions whose versions are reported

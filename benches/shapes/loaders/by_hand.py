@@ -1,8 +1,10 @@
-"""What a skilled user writes: row groups in random order, some are read ahead together, and their rows are permuted.
+"""The loop that a skilled user writes: row groups in random order, some of them read ahead together, and
+their rows permuted.
 
-Files stay open, one call reads all that is wanted of a file, and a thread reads the next row groups meanwhile, over
-the end of an epoch too. Numbers are gathered column by column, which keeps one in the processor's cache; wide cells are
-copied once, into their batch. Texts become codes by their dictionaries, and what a filter leaves is read once and kept.
+Files stay open, one call reads all columns that are wanted from a file, and a thread reads the next row
+groups meanwhile, beyond the end of an epoch too. Numbers are gathered column by column, so that the column
+stays in the processor's cache; wide cells are copied once, into their batch. Texts become codes by their
+dictionaries, and rows that pass a filter are read once and kept.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from work import CONTENT, KEY
 
 NEEDS = ["pyarrow", "numpy"]
 PACKAGES = ["pyarrow", "numpy"]
-# From here on, the copy that joins the row groups of a pool costs more than to find each cell in Python.
+# From this width on, the copy that joins the row groups of a pool costs more than finding each cell in
+# Python.
 WIDE = 1 << 16  # bytes of a cell
 
 
@@ -46,7 +49,7 @@ class Loader:
         return self.work.held
 
     def pools(self, number):
-        """The row groups of an epoch in random order, so many at a time as are permuted together."""
+        """Yields the row groups of an epoch in random order, as many at a time as are permuted together."""
         order = np.random.default_rng(number).permutation(len(self.groups))
         return [order[at : at + self.work.held] for at in range(0, len(order), self.work.held)]
 
@@ -54,7 +57,7 @@ class Loader:
         return self.reader.submit(self.read, pool)
 
     def read(self, pool):
-        """Their rows, in the order of the files: they are permuted anyway."""
+        """Reads the rows of a pool in the order of the files, because they are permuted anyway."""
         chosen = {}
         for at in sorted(pool):
             file, group = self.groups[at]
@@ -62,7 +65,7 @@ class Loader:
         return [self.files[file].read_row_groups(groups) for file, groups in chosen.items()]
 
     def epoch(self, number):
-        """Whole batches; what is left of a pool goes into the next."""
+        """Yields whole batches; rows that remain of a pool go into the next one."""
         random = np.random.default_rng(number)
         if self.chosen is not None:
             rows = random.permutation(len(self.chosen))
@@ -88,7 +91,7 @@ class Loader:
         return ({name: column[begin:end] for name, column in columns.items()} for begin, end in pairwise(ends))
 
     def numbers(self, name, column):
-        """A column as an array; Arrow makes NaN of nulls by itself."""
+        """Returns a column as an array; Arrow itself turns nulls into NaN."""
         if pa.types.is_dictionary(column.type):
             return np.concatenate([self.codes(chunk) for chunk in column.chunks])
         fill = self.work.fills.get(name)
@@ -97,7 +100,7 @@ class Loader:
         return column.to_numpy()
 
     def codes(self, chunk):
-        """Of texts with a dictionary: each text is looked up once."""
+        """Returns codes of texts with a dictionary, each of which is looked up once."""
         places = pc.index_in(chunk.dictionary, self.vocabulary).to_numpy().astype(np.int32)
         return places.take(chunk.indices.to_numpy())
 
@@ -111,7 +114,7 @@ def is_number(kind):
 
 
 def gathered(column, cell):
-    """A function from rows to their cells: in the way that is cheapest for the width and the type."""
+    """Returns a function from rows to their cells, in the way that is cheapest for the width and the type."""
     wide = column.nbytes > WIDE * len(column)
     if cell and not wide:
         cells = np.concatenate([fixed(chunk, cell) for chunk in column.chunks])
@@ -127,14 +130,14 @@ def gathered(column, cell):
 
 
 def fixed(chunk, cell):
-    """The cells of a chunk, all of one size, without a copy."""
+    """Returns the cells of a chunk, all of one size, without a copy."""
     if pa.types.is_fixed_size_binary(chunk.type):
         return np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, cell)[chunk.offset :][: len(chunk)]
     return chunk.flatten().to_numpy().reshape(-1, cell)
 
 
 def values_and_offsets(chunk):
-    """The arrays behind lists or binary, without a copy."""
+    """Returns the arrays behind lists or binary, without a copy."""
     if isinstance(chunk, pa.ListArray):
         return chunk.values.to_numpy(), chunk.offsets.to_numpy()
     _, offsets, values = chunk.buffers()
@@ -143,7 +146,7 @@ def values_and_offsets(chunk):
 
 
 def parts(chunk):
-    """The cells of a chunk, each a view."""
+    """Returns the cells of a chunk as views."""
     values, offsets = values_and_offsets(chunk)
     return [values[begin:end] for begin, end in pairwise(offsets)]
 

@@ -1,4 +1,4 @@
-"""forebay."""
+"""The contestant forebay."""
 
 from work import CONTENT, KEY
 
@@ -7,7 +7,8 @@ PACKAGES = ["forebay", "numpy"]
 
 
 def built():
-    """What its code is built for; pyarrow and numpy choose theirs on the machine."""
+    """Returns the processor features that forebay's code is built for; pyarrow and numpy choose theirs on the
+    machine."""
     from forebay import _forebay
 
     return {"forebay for": _forebay.__level__}
@@ -41,7 +42,7 @@ class Loader:
 
 
 def encoded(work):
-    """A vocabulary for each column of text, if there is one."""
+    """Returns a vocabulary for each column of text, if there is one."""
     import forebay as fb
 
     if not work.vocabulary:
@@ -52,7 +53,7 @@ def encoded(work):
 
 
 def cache(work):
-    """A cache on the disk of the files, if there is to be one."""
+    """Returns a cache on the disk of the files, if the work asks for one."""
     import forebay as fb
 
     return fb.DiskCache(work.folder.with_suffix(".rows"), max_bytes="16GB", tier="rows") if work.cached else None
@@ -64,7 +65,8 @@ def ragged(batch):
 
 
 def binary(batch):
-    """Its bytes as Arrow has them: an object of Python for each cell would cost both contestants the same."""
+    """Returns binary cells as Arrow holds them: a Python object for each cell would cost both contestants the
+    same."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,6 +1,6 @@
 //! Finds one type for the values of one column that has several types in the files of a data set.
 //!
-//! Types may differ only in form: lists with offsets of 32 or 64 bits, or of one length; the names of UTC;
+//! Types may differ in form only: lists with offsets of 32 or 64 bits, or of one length; the names of UTC;
 //! the number of digits that a decimal may have; the order of a structure's fields. A type with another unit,
 //! scale or width is a wider type, which is used only on request.
 
@@ -89,7 +89,7 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
     }
 }
 
-/// Structures of the same fields, in the order of the first structure.
+/// Finds the common type of structures with the same fields, in the order of the first structure.
 fn structures(types: &[&DataType], widens: bool) -> Option<DataType> {
     let each = types.iter().map(|data_type| match data_type {
         DataType::Struct(fields) => Some(fields),
@@ -115,7 +115,7 @@ fn structures(types: &[&DataType], widens: bool) -> Option<DataType> {
     Some(DataType::Struct(fields))
 }
 
-/// Maps, whose keys and values may have any names.
+/// Finds the common type of maps, whose keys and values may have any names.
 fn maps(types: &[&DataType], widens: bool) -> Option<DataType> {
     let entries = types.iter().map(|data_type| match data_type {
         DataType::Map(entries, _) => match entries.data_type() {
@@ -133,7 +133,7 @@ fn maps(types: &[&DataType], widens: bool) -> Option<DataType> {
     Some(DataType::Map(Arc::new(first.clone().with_data_type(pair)), is_sorted))
 }
 
-/// Timestamps, times of day, durations and dates.
+/// Finds the common type of timestamps, times of day, durations or dates.
 fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     let unit = |data_type: &&DataType| match data_type {
         DataType::Timestamp(unit, _)
@@ -165,7 +165,7 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     })
 }
 
-/// The common zone of timestamps: none, or one zone under any of its names. Timestamps of several zones
+/// The common zone of timestamps: none, or one zone under any of its names. Timestamps from several zones
 /// become the same moments in UTC.
 fn zone(types: &[&DataType], widens: bool) -> Option<Option<Arc<str>>> {
     let zones: Vec<Option<&Arc<str>>> = types
@@ -237,7 +237,7 @@ mod tests {
         DataType::Map(Arc::new(Field::new("entries", DataType::Struct(pair.into()), false)), false)
     }
 
-    /// Each case has two types, their common type without wider ones, and their common type with them.
+    /// Each case has two types, their common type without widening, and their common type with it.
     #[test]
     fn types_that_differ_in_form_are_one_and_wider_ones_are_taken_if_asked_for() {
         let decimal = DataType::Decimal128;

@@ -65,7 +65,7 @@ fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(data.into_builder().data_type(to.clone()).child_data(children).build()?))
 }
 
-/// The row of the list or map that has an item.
+/// The row of the list or map that contains an item.
 fn row_of(array: &ArrayRef, item: usize) -> usize {
     let of_32 = |offsets: &[i32]| last_before(offsets, item);
     match array.data_type() {
@@ -172,7 +172,7 @@ fn unit(data_type: &DataType) -> Option<TimeUnit> {
     }
 }
 
-/// How many of a unit make a second.
+/// The number of units in a second.
 fn a_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -182,7 +182,7 @@ fn a_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Converts times to a unit that is the same or finer, and to another name of their zone.
+/// Converts times to the same unit or a finer one, and to another name of their zone.
 fn in_unit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let from = array.data_type();
     let (Some(coarse), Some(fine)) = (unit(from), unit(to)) else { return inside(array, to) };

@@ -14,8 +14,8 @@ use super::widen::widen;
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 
-/// Whether values of a stored type can be read as those of a table's type. Fields that a structure lacks are
-/// null in it.
+/// Whether values of a stored type can be read as values of a table's type. Fields that the stored structure
+/// lacks are null.
 pub fn reads_as(stored: &DataType, table: &DataType) -> bool {
     match (stored, table) {
         (stored, table) if stored == table || changes(stored, table) => true,
@@ -41,7 +41,7 @@ pub fn reads_as(stored: &DataType, table: &DataType) -> bool {
     }
 }
 
-/// Whether a type becomes another that is not merely wider.
+/// Whether a type may become another one that is not merely wider.
 pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     let is_whole = || matches!(from, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
     match to {
@@ -53,14 +53,14 @@ pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
         },
         DataType::Utf8View => *from == DataType::BinaryView,
         DataType::BinaryView => *from == DataType::Utf8View,
-        // Some writers store short numbers as longer ones.
+        // Some writers store short integers as longer ones.
         DataType::Int8 => matches!(from, DataType::Int16 | DataType::Int32),
         DataType::Int16 => *from == DataType::Int32,
         _ => false,
     }
 }
 
-/// An array in a type that it [changes] to.
+/// Converts an array to a type that its own type [may become](changes).
 pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let rows = 0..array.len();
     let there = |row: usize| array.is_valid(row);
@@ -109,13 +109,13 @@ pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Troub
     }
 }
 
-/// Whole numbers of any width as those of 64 bits.
+/// Integers of any width as 64-bit integers.
 fn whole(array: &ArrayRef) -> Int64Array {
     let wide = widen(array, &DataType::Int64).unwrap_or_else(|| array.clone());
     wide.as_primitive::<Int64Type>().clone()
 }
 
-/// Whole numbers as shorter ones, where all of them fit.
+/// Converts integers to a shorter type; fails if one of them does not fit.
 fn narrow<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     to: &DataType,

@@ -19,11 +19,11 @@ pub struct ColumnStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Nulls {
-    /// It is not known, or some are.
+    /// It is not known whether rows are null, or some are.
     #[default]
     Unknown,
-    /// None.
+    /// No row is null.
     None,
-    /// All.
+    /// All rows are null.
     All,
 }

@@ -24,7 +24,7 @@ pub enum SparkMl {
     Matrix,
 }
 
-/// The kind of a field in such a structure.
+/// The kind of value that a field of a Spark ML structure holds.
 #[derive(Clone, Copy)]
 enum VectorPart {
     Byte,

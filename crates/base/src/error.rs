@@ -190,7 +190,7 @@ impl Error {
         Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")
     }
 
-    /// A failure of the operating system.
+    /// The error for a failure of the operating system.
     pub fn of_io(error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -284,7 +284,8 @@ impl Error {
         self
     }
 
-    /// The parts of this error for changing them: clones share their parts until one of them is changed.
+    /// The parts of this error, for changing them. Clones of an error share their parts until one of them is
+    /// changed.
     fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }
@@ -319,14 +320,14 @@ impl Error {
     }
 }
 
-/// The hint, with each option in backquotes replaced by what `option` makes of it.
+/// The hint, with each option in backquotes formatted by `option`.
 fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Cow<'_, str> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let parts: Vec<&str> = hint.split('`').collect();
     if parts.len() < 3 {
         return Cow::Borrowed(hint);
     }
-    // Every other part was between backquotes.
+    // Every second part was between backquotes.
     let last = parts.len() - 1;
     let written = parts.iter().enumerate().map(|(at, part)| match at % 2 {
         0 => (*part).to_owned(),
@@ -369,7 +370,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|candidate| (edits(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        // A name that shares no letter is not close.
+        // A name that shares no letter with the misspelt one is not close.
         .filter(|(distance, near)| *distance <= furthest && *distance < name.len().max(near.len()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

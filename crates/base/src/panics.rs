@@ -39,7 +39,7 @@ impl fmt::Display for Panic {
 }
 
 impl Panic {
-    /// The message.
+    /// The message of the panic.
     pub(crate) fn words(&self) -> &str {
         &self.words
     }

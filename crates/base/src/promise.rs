@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// More bytes than any machine has, so that sums do not overflow.
+/// The most bytes that a promise counts, which is more than any machine has, so that sums do not overflow.
 const MAX_BYTES: u64 = 1 << 50;
 
 static PROMISED: AtomicU64 = AtomicU64::new(0);

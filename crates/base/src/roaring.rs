@@ -12,19 +12,19 @@ const WITH_RUNS: u16 = 12_347;
 /// The first four bytes of a bitmap without runs.
 const WITHOUT_RUNS: u32 = 12_346;
 
-/// A bitmap of fewer containers than this has no offsets if it has runs.
+/// The least number of containers with which a bitmap that has runs also has offsets.
 const WITH_OFFSETS: usize = 4;
 
-/// A container of more numbers than this is a bitmap.
-const LONGEST_ARRAY: u32 = 4_096;
+/// The most numbers of a container that lists them; one with more numbers is a bitmap.
+const MAX_ARRAY_NUMBERS: u32 = 4_096;
 
-/// The bytes of a container that is a bitmap.
+/// The number of bytes of a container that is a bitmap.
 const BITMAP_BYTES: usize = 8_192;
 
-/// The bytes of a set of `size` bytes that is in a frame: its size in front and its checksum behind.
+/// The `size` bytes of a set without its frame: the size before it and the checksum after it.
 ///
 /// # Errors
-/// What is wrong with the frame, as the end of a sentence.
+/// The fault in the frame, as the end of a sentence.
 pub fn unframed(bytes: &[u8], size: u64) -> Result<&[u8], String> {
     let parts = bytes.split_at_checked(4).and_then(|(size, rest)| {
         let (data, checksum) = rest.split_at_checked(rest.len().checked_sub(4)?)?;
@@ -61,14 +61,14 @@ pub fn ranges(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
     Some(found.ranges)
 }
 
-/// The ranges so far.
+/// The ranges found so far.
 #[derive(Default)]
 struct FoundRanges {
     ranges: Vec<Range<u64>>,
 }
 
 impl FoundRanges {
-    /// Adds a range behind all others.
+    /// Adds a range after all others.
     fn push(&mut self, range: Range<u64>) -> Option<()> {
         match self.ranges.last_mut() {
             Some(last) if range.start < last.end => None,
@@ -119,7 +119,7 @@ fn bitmap(input: &mut UnreadBytes<'_>, upper: u64, found: &mut FoundRanges) -> O
                 }
                 found.push(base + start..base + start + more + 1)?;
             }
-        } else if count <= LONGEST_ARRAY {
+        } else if count <= MAX_ARRAY_NUMBERS {
             for number in input.take(count as usize * 2)?.chunks_exact(2) {
                 let number = base + u64::from(u16::from_le_bytes(number.try_into().ok()?));
                 found.push(number..number + 1)?;
@@ -150,7 +150,7 @@ fn of_word(mut word: u64, base: u64, found: &mut FoundRanges) -> Option<()> {
     Some(())
 }
 
-/// Bytes that were not read yet.
+/// The bytes that were not read yet.
 struct UnreadBytes<'a>(&'a [u8]);
 
 impl<'a> UnreadBytes<'a> {
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A set with one bitmap of the containers that are given by their bytes behind the header.
+    /// A set with one bitmap, whose containers are given as the bytes after the header.
     fn set(cookie: &[u8], headers: &[(u16, u16)], has_offsets: bool, containers: &[u8]) -> Vec<u8> {
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend(1u64.to_le_bytes());

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
         match error.kind() {
-            // The hint of the library names `--cache`, which this verb does not have.
+            // The hint of the library names `--cache`, an option that this verb does not have.
             ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
             _ => error,
         }
@@ -104,8 +104,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Parses a form in which images can be kept before any training.
 fn parse_tier(text: &str) -> Result<Tier> {
     if text == Tier::Auto.name() {
-        return Err(Error::invalid("the tier auto is chosen while training, by measurements")
-            .hint("leave out --tier to keep images as stored, or name the form"));
+        return Err(Error::invalid(
+            "the tier auto is decided by measurements during training, not before it",
+        )
+        .hint("leave out --tier to keep images as stored, or name the form"));
     }
     let named: Vec<Tier> =
         Tier::NAMES.map(|(tier, _)| tier).into_iter().filter(|tier| *tier != Tier::Auto).collect();
@@ -138,7 +140,7 @@ fn describe(outcome: &CacheOutcome) -> String {
             format!(", {} not kept: {why}", counted(stats.declined.all(), "row group"))
         });
         lines.push(format!(
-            "warmed: {} were there, {} fetched: {} written{not_kept}",
+            "warmed: {} found in the cache, {} fetched, {} written{not_kept}",
             counted(stats.hits, "row group"),
             stats.misses,
             bytes(stats.written_bytes),
@@ -159,16 +161,22 @@ fn describe(outcome: &CacheOutcome) -> String {
         ));
     }
     if stats.evictions > 0 {
-        lines.push(format!("removed: {}, those not used for longest", counted(stats.evictions, "row group")));
+        lines.push(format!(
+            "removed: {}, the least recently used ones",
+            counted(stats.evictions, "row group")
+        ));
     }
     if stats.bytes > stats.max_bytes {
-        lines.push("more than --max-bytes: a loader has the cache open, or it cannot be written to".into());
+        lines.push(
+            "the cache is still larger than --max-bytes: a loader has it open, or it cannot be written to"
+                .into(),
+        );
     }
     lines.push(format!("{} of {}", counted(stats.entries, "row group"), bytes(stats.bytes)));
     let PastStats { hits, misses, damaged, .. } = stats.past;
     if let Some(rate) = stats.past.hit_rate() {
         lines.push(format!(
-            "{} of {} found since it was made, {damaged} damaged",
+            "{} of {} since the cache was created were hits, {damaged} found a damaged entry",
             percent(rate),
             counted(hits + misses, "look-up")
         ));

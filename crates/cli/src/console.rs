@@ -186,7 +186,7 @@ pub(crate) fn fail(error: &Error) {
     complain(error.sentence(option));
 }
 
-/// The option of the program that corresponds to an option of the library.
+/// Returns the option of the program that corresponds to an option of the library.
 pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
@@ -194,7 +194,7 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
         | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
-        // None for a column in the dict of Python.
+        // In the dict of Python, `None` for a column means that it is delivered as stored.
         "decode" if value.ends_with(": None}") => {
             let column = value.trim_start_matches(" {").trim_end_matches(": None}");
             format!("--as-stored {column}")

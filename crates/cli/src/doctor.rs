@@ -64,7 +64,7 @@ Examples:
 Five measurements are made: the store by itself, the loader as asked for, and the loader from a warm \
 cache with all threads, with one, and with images kept as pixels. From these everything else is \
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
-what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait.";
+what the accelerator takes: below 1 it waits, below 1.3 a short delay makes it wait.";
 
 /// The measurements, and what follows from them.
 #[derive(Serialize)]
@@ -77,7 +77,7 @@ struct DoctorReport {
     demand_rows_per_second: Option<f64>,
     /// The present rate over the demand.
     margin: Option<f64>,
-    /// How many processors other programs kept busy meanwhile.
+    /// How many processors other programs kept busy during the measurements.
     others_cores: Option<f64>,
     bound_by: advice::Bound,
     measured: Measured,
@@ -251,7 +251,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Files that cannot be removed stay in a folder for temporary files.
+        // If a file cannot be removed, it stays in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn describe(index: &IndexReport) -> String {
     let IndexReport { location, files, files_read, footer_bytes, bytes: stored, .. } = index;
     format!(
-        "{location}: {} in {}, {} of footers; {} were read for it",
+        "{location}: an index of {} ({}) in place of {} of footers, of which {} were read now",
         counted(*files, "footer"),
         bytes(*stored),
         bytes(*footer_bytes),

@@ -53,22 +53,22 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
     let mut report = Report {
         locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
-        tables: dataset.tables().iter().map(TableReport::of).collect(),
+        tables: dataset.tables().iter().map(TableReport::describe).collect(),
         files: catalog.files.len(),
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),
         written_by: written_by.into_iter().collect(),
         rows: dataset.rows(),
-        row_groups: Spread::of((0..catalog.files.len()).map(in_file)),
-        row_group_bytes: Spread::of(group_bytes.into_iter()),
-        row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
+        row_groups: Spread::measure((0..catalog.files.len()).map(in_file)),
+        row_group_bytes: Spread::measure(group_bytes.into_iter()),
+        row_group_rows: Spread::measure(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(SchemaReport::of)),
+        petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(SchemaReport::describe)),
         window: WindowSizes::measure(catalog, &catalog.project_readable()?),
-        refused: catalog.refused().iter().map(Refused::of).collect(),
+        refused: catalog.refused().iter().map(Refused::describe).collect(),
         advice: Vec::new(),
     };
     report.advice = catalog.splits.iter().map(|splits| format!("{splits}.")).collect();
-    // A loader says so as well, and how to read without it.
+    // A loader reports the same error, and says how to read without the schema.
     report.advice.extend(schema.err().map(|error| format!("{error}.")));
     report.advice.extend(advice::list(&report));
     Ok(report)

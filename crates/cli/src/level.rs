@@ -11,15 +11,15 @@ use std::process::Command;
 
 use super::machine::LEVEL;
 
-/// The environment variable that names the level to run.
+/// The environment variable that names the level of the program to run.
 const WANTED: &str = "FOREBAY_LEVEL";
-/// The level that every x86-64 processor has.
+/// The level that every x86-64 processor supports.
 const ANY: &str = "x86-64";
 
 /// Replaces this process by the program for the highest level that the processor has, if that program is in
 /// the same folder. Otherwise returns, with an error if the requested level is not available.
 pub(super) fn take_over() -> Result<(), String> {
-    // This program is for a level, so the choice was made already.
+    // This program was compiled for one level, so the choice was already made.
     if LEVEL != ANY {
         return Ok(());
     }

@@ -4,8 +4,8 @@
 //! SIGINT to the system, which ends it at once; a host with a handler of its own (Python) restores the
 //! default before calling [`run`].
 //!
-//! It is part of the library so that the binary and the wheel link one program. It uses the library as any
-//! other user does, and the library does not know it.
+//! The program is a library so that the binary and the wheel contain the same one. It uses forebay as any
+//! other user does, and forebay does not depend on it.
 
 mod allocator;
 mod bench;
@@ -106,7 +106,7 @@ pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
 
 /// Runs the program like [`run`] in an interpreter. `command` starts the program again as a separate process.
 pub fn run_hosted(command: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> i32 {
-    // If it was set before, it was by the same interpreter.
+    // If the value was set before, the same interpreter has set it.
     let _ = HOST.set(command);
     run(args)
 }
@@ -157,7 +157,7 @@ fn perform(verb: Verb) -> Result<()> {
     }
 }
 
-/// The exit status for an error: says whether other arguments or other data are the remedy.
+/// The exit status for an error, which says whether other arguments or other data are the remedy.
 fn status(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::NotFound
@@ -172,7 +172,8 @@ fn status(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Prints what clap returned instead of arguments: help is an answer, a usage error becomes one sentence.
+/// Prints the message that clap returned instead of arguments: help is printed as it is, and a usage error as
+/// one sentence.
 fn refuse(usage: &clap::Error, args: &[OsString]) -> i32 {
     let text = usage.render().to_string();
     match usage.kind() {

@@ -82,7 +82,7 @@ pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result
     open_at(locations, storage_options, &WantedVersion::default())
 }
 
-/// The same at a version of the table that it is.
+/// Opens a data set at a version, if the locations are tables.
 fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedVersion) -> Result<Dataset> {
     let options = OpenOptions::new().storage_options(parse_options(storage_options)?);
     let dataset = options.as_of(version.version.as_deref(), version.timestamp.as_deref())?.open(locations)?;

@@ -108,7 +108,7 @@ mod tests {
         assert!(peak_rss().unwrap() > 1_000_000);
         let (before, thread) = (Clock::now().unwrap(), thread_seconds().unwrap());
         let began = std::time::Instant::now();
-        // Linux updates the figure a few hundred times a second.
+        // Linux updates the processor time of a thread only a few hundred times a second.
         while thread_seconds().unwrap() == thread && began.elapsed().as_secs() < 20 {
             std::hint::spin_loop();
         }

@@ -1,4 +1,4 @@
-//! The `forebay` program, as `cargo install` puts it in place; the wheel carries the same one.
+//! The `forebay` program, as `cargo install` installs it. The wheel contains the same program.
 
 use forebay_cli as cli;
 

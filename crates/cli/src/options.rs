@@ -25,9 +25,9 @@ pub(crate) struct LoaderOptions {
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width);
-    /// of raw pixels with ,raw299x299x3 (height x width x channels); by another filter with ,bicubic or
-    /// ,lanczos; with :COLUMN behind it, cropped and mirrored as the image in that column
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width).
+    /// Add ,raw299x299x3 (height x width x channels) for raw pixels, ,bicubic or ,lanczos for another filter,
+    /// and :COLUMN to crop and mirror it as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
     /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says;
@@ -40,17 +40,18 @@ pub(crate) struct LoaderOptions {
     /// Rows in a batch of one rank
     #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
     pub(crate) batch_size: u64,
-    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as
-    /// stored
+    /// How rows are mixed. The default is that of most training; in Python, a Loader without shuffle= reads
+    /// rows as stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops
     #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
     pub(crate) seed: u64,
-    /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
+    /// Rows that each lane holds for shuffling [default: as many as fit into 1 GiB]
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(crate) window_rows: Option<u64>,
-    /// Shuffle row groups of more rows than this in pieces of this many rows, each of which is read by itself
+    /// Shuffle row groups of more rows than this in pieces of this many rows, each of which is read
+    /// separately
     #[arg(long, value_name = "ROWS", value_parser = units::whole::<u64, 1>)]
     pub(crate) piece_rows: Option<u64>,
     /// Interleaved lanes of the order [default: one for each rank]

@@ -1,5 +1,5 @@
-//! `forebay pack` and `forebay unpack`: write a data set again with its JPEGs as coefficients, or with JPEGs
-//! again.
+//! `forebay pack` and `forebay unpack`: rewrite a data set with its JPEGs as coefficients, or its
+//! coefficients as JPEGs.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::location::{open, parse_options};
 use super::options::check_threads;
 use super::units::{self, bytes, count, counted, local_path, percent};
 
-/// Writes a data set again with its JPEGs as coefficients, which take less time to decode.
+/// Rewrites a data set with its JPEGs as coefficients, which take less time to decode.
 #[derive(clap::Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub(crate) struct PackArgs {
@@ -28,7 +28,7 @@ pub(crate) struct PackArgs {
     common: Common,
 }
 
-/// Writes a data set again with JPEGs in place of their coefficients.
+/// Rewrites a data set with JPEGs in place of their coefficients.
 #[derive(clap::Args)]
 #[command(after_help = UNPACK_EXAMPLES)]
 pub(crate) struct UnpackArgs {

@@ -20,25 +20,25 @@ pub(crate) use self::svg::Plot;
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// The element by which a page of this program is known.
+/// The element by which a page of this program is recognised.
 const MARK: &str = "<meta name=\"generator\" content=\"forebay\">";
-/// The element that holds the report as JSON, which ends where the script does.
+/// The element that holds the report as JSON, up to the end of the script.
 const JSON: &str = "<script type=\"application/json\" id=\"report\">";
 const JSON_END: &str = "</script>";
 
-/// A page in the making. All texts but the elements are escaped when the page is rendered.
+/// A page that is being made. All texts except the HTML elements are escaped when the page is rendered.
 pub(crate) struct HtmlPage {
     /// The command or function that made the page.
     pub(crate) brand: String,
     pub(crate) version: String,
-    /// The data of the run.
+    /// The location of the run's data.
     pub(crate) title: String,
     /// Short remarks at the top that say how far the figures can be trusted.
     pub(crate) badges: Vec<String>,
     pub(crate) verdict: String,
-    /// Whether the verdict is good news.
+    /// Whether the verdict needs no action.
     pub(crate) is_calm: bool,
-    /// The elements of the most telling figures, of the plots, and of the table of all figures.
+    /// The HTML elements of the most important figures, of the plots, and of the table of all figures.
     pub(crate) head: String,
     pub(crate) plots: Vec<String>,
     pub(crate) table: String,

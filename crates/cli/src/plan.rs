@@ -55,7 +55,7 @@ struct PlanReport {
     /// How many bytes all ranks fetch.
     stored_bytes: u64,
     /// The number of row groups that all ranks fetch over the number of row groups in the data set: 1 if none
-    /// is read twice.
+    /// is fetched twice.
     read_amplification: f64,
     /// How rows are mixed.
     order: Order,
@@ -128,7 +128,7 @@ fn describe(report: &PlanReport) -> String {
     text + &summary(report)
 }
 
-/// The options that would mix better, if only few row groups fit the window.
+/// The options that would mix better, if only few row groups fit into the window.
 fn better(reads: &RankReads) -> String {
     let one = |better: &BetterMixing| {
         let option = better.option.to_string().replace('_', "-");
@@ -141,7 +141,7 @@ fn better(reads: &RankReads) -> String {
     }
 }
 
-/// How the first batches are mixed, if the window deals rows while it fills.
+/// A remark on how the first batches are mixed, if the window delivers rows while it fills.
 fn opening(reads: &RankReads) -> String {
     const NOTABLE_SHARE: f64 = 0.8;
     let first = reads.row_groups_of_first_batch;

@@ -21,13 +21,13 @@ pub use self::files::write;
 pub struct RankReport {
     /// The version of the library.
     version: String,
-    /// The data, as people know it.
+    /// The locations of the data, as the user gave them.
     locations: Vec<String>,
     rank: u32,
     world: u32,
     /// The rows in a batch of this rank.
     batch_size: u64,
-    /// Why the rates of this build mean little, if they do.
+    /// Why the rates of this build mean little; `None` if the compiler optimised it.
     unoptimised: Option<String>,
     /// The largest resident memory of the rank's process so far.
     peak_rss_bytes: Option<u64>,
@@ -42,7 +42,7 @@ struct Collected {
 }
 
 impl RankReport {
-    /// The report of `loader`, whose data people know as `locations`.
+    /// The report of `loader`, whose user gave the `locations`.
     pub fn new(loader: &Loader, locations: Vec<String>) -> Self {
         let spec = loader.spec();
         RankReport {
@@ -57,7 +57,7 @@ impl RankReport {
         }
     }
 
-    /// Whether another report is of the same run, as far as can be told.
+    /// Whether another report is of the same run, as far as the reports show.
     fn is_of_run(&self, other: &RankReport) -> bool {
         (&self.version, &self.locations, self.world) == (&other.version, &other.locations, other.world)
     }

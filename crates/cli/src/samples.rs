@@ -5,17 +5,17 @@ use forebay::samples::{Bucket, Frames, Sample, Samples, Window};
 
 use super::units;
 
-/// The options that make a sample something else than a row that comes once.
+/// The options that choose samples other than all rows, each once.
 #[derive(clap::Args, Clone, Default)]
 #[command(group = clap::ArgGroup::new("drawn").args(["balance", "weights"]))]
 pub(crate) struct SampleOptions {
-    /// Draw rows so that an epoch has as many of each class: of each value of this column
+    /// Draw rows so that an epoch has as many rows of each class; a class is a value of this column
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["window", "bucket"])]
     balance: Option<String>,
     /// Draw rows by the weight that this column of numbers holds
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["window", "bucket"])]
     weights: Option<String>,
-    /// Rows of an epoch that are drawn with --balance or --weights [default: as many as have a weight]
+    /// Rows that are drawn in an epoch with --balance or --weights [default: as many as have a weight]
     #[arg(long, value_name = "ROWS", requires = "drawn", value_parser = units::whole::<u64, 1>)]
     draws: Option<u64>,
     /// Draw no row twice in an epoch, with --balance or --weights

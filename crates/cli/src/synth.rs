@@ -1,7 +1,7 @@
-//! `forebay synth`: a synthetic data set, the same bytes for the same seed.
+//! `forebay synth`: writes a synthetic data set, with the same bytes for the same seed.
 //!
-//! It makes drawn photographs, tables and token lists, so that anyone can repeat a measurement without a
-//! download, and takes a user's own images.
+//! It draws photographs and makes tables and token lists, so that anyone can repeat a measurement without a
+//! download. It can also store a user's own images.
 
 mod canvas;
 mod colour;
@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Rows to write [default, with --from: one for each image]
     #[arg(long, required_unless_present = "from", value_parser = units::whole::<u64, 1>)]
     rows: Option<u64>,
-    /// Images of this folder instead, as they are, repeated if they are too few; the folders in it are classes
+    /// Use the images of this folder, unchanged, instead of drawing; they repeat if they are too few, and the
+    /// folders in it are classes
     #[arg(
         long,
         value_name = "FOLDER",
@@ -51,19 +52,19 @@ pub(crate) struct Args {
     /// Width and height of the pictures
     #[arg(long, value_name = "WxH", default_value = "500x375", value_parser = units::parse_extent)]
     image: (u32, u32),
-    /// Lossless PNG instead of JPEG, for tiny pictures
+    /// Draw lossless PNG instead of JPEG, for tiny pictures
     #[arg(long, conflicts_with_all = ["table", "tokens"])]
     png: bool,
-    /// JPEG quality, one number or a range drawn from for each picture
+    /// JPEG quality: one number, or a range from which each picture's is drawn
     #[arg(long, value_name = "Q|LO..HI", default_value = "90..95", value_parser = parse_quality)]
     quality: RangeInclusive<u8>,
-    /// Classes; the shapes and their colour tell which
+    /// Number of classes, which differ in shape and colour
     #[arg(long, default_value_t = 10, value_parser = units::whole::<u32, 1>)]
     classes: u32,
-    /// A table instead: a label, 13 nullable float32 and 26 int32 columns
+    /// Make a table instead: a label, 13 nullable float32 and 26 int32 columns
     #[arg(long, conflicts_with = "tokens")]
     table: bool,
-    /// Token lists of this length instead
+    /// Make token lists of this length instead
     #[arg(long, value_name = "LENGTH", value_parser = units::whole::<usize, 1>)]
     tokens: Option<usize>,
     /// Rows in a row group [default: 100 JPEG, 5,000 PNG, 100,000 table rows, 1,000 token lists]
@@ -95,10 +96,10 @@ Examples:
   forebay synth /tmp/clicks --rows 4000000 --table                the shape of Criteo
   forebay synth /tmp/text --rows 100000 --tokens 2048             sequences for a language model";
 
-/// Files have ten row groups by default: few enough that a small data set has several files.
+/// Files have ten row groups by default, so that even a small data set has several files.
 const GROUPS_PER_FILE: u64 = 10;
-/// More pixels than this in one picture is a slip of the keyboard.
-const LARGEST_SIDE: u32 = 16_384;
+/// The longest side of a picture in pixels; a longer one is taken for a typing error.
+const MAX_SIDE_PIXELS: u32 = 16_384;
 
 /// The files that were written.
 #[derive(Serialize)]
@@ -167,14 +168,14 @@ impl Args {
     fn order(&self) -> Result<Order> {
         check_threads("--threads", Some(self.threads))?;
         let (width, height) = self.image;
-        if width.max(height) > LARGEST_SIDE {
+        if width.max(height) > MAX_SIDE_PIXELS {
             return Err(Error::invalid(format!(
-                "--image {width}x{height} is larger than {LARGEST_SIDE} on a side"
+                "--image {width}x{height} is larger than {MAX_SIDE_PIXELS} on a side"
             )));
         }
         let quality = self.quality.clone();
         let gallery = match &self.from {
-            Some(folder) => Gallery::of(folder, self.seed)?,
+            Some(folder) => Gallery::open(folder, self.seed)?,
             None => Gallery::default(),
         };
         let (kind, classes, seed) = (self.kind(), self.classes, self.seed);
@@ -188,7 +189,7 @@ impl Args {
     }
 }
 
-/// "92" or "90..95", both ends included.
+/// Parses a quality, such as "92", or a range with both ends included, such as "90..95".
 fn parse_quality(text: &str) -> Result<RangeInclusive<u8>, String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     match (low.trim().parse(), high.trim().parse()) {

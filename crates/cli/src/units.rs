@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-/// Parses the path of a file or folder on this machine, to be written.
+/// Parses the path of a local file or folder that will be written.
 pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(forebay_base::paths::local)
 }

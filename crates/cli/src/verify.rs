@@ -58,16 +58,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => Ok(()),
         false => {
             let next = match args.plant {
-                Some(_) => "as it should be: a fault was planted",
+                Some(_) => "this is expected, because a fault was planted",
                 None => "please report it, with what `forebay verify` printed",
             };
-            Err(Error::new(ErrorKind::Internal, "the delivered rows are not those that were planned")
-                .hint(next))
+            Err(Error::new(ErrorKind::Internal, "the delivered rows differ from the plan").hint(next))
         }
     }
 }
 
-/// The data set, or the data sets of a mix.
+/// Opens the data set, or the data sets of a mix.
 fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     if args.mix.is_empty() {
         return Ok(vec![args.loader.open()?]);
@@ -81,7 +80,7 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     Ok(datasets)
 }
 
-/// The options of a rank, without its shard: a step has the same rows on any number of ranks.
+/// The options of a rank without its shard. A step has the same rows on any number of ranks.
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
     // Cells are compared as they are stored.
@@ -94,7 +93,7 @@ fn spec(args: &Args) -> LoaderSpec {
     spec
 }
 
-/// Alters what came in a step in the middle of the run.
+/// Plants a fault into the rows that a step in the middle of the run delivered.
 fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
     let mut batches: Vec<_> = lives
         .iter_mut()
@@ -148,10 +147,10 @@ fn describe(args: &Args, lives: &[Life], judgement: &Judgement) -> String {
     );
     if denied.rows > 0 || !args.deny.is_empty() {
         text += &match denied.came {
-            0 => format!("denied          {}, none of which came\n", counted(denied.rows, "row")),
+            0 => format!("denied          {}, none of which was delivered\n", counted(denied.rows, "row")),
             came => {
                 format!(
-                    "denied          {}, which CAME {}\n",
+                    "denied          {}, which were DELIVERED {}\n",
                     counted(denied.rows, "row"),
                     counted(came, "time")
                 )

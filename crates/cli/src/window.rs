@@ -10,7 +10,7 @@ const MIN_ROW_GROUPS: u64 = 16;
 /// The decoded size of row groups that suit a shuffle, in bytes: the default window holds 32 of them.
 const GOOD_ROW_GROUP_BYTES: u64 = 32 << 20;
 
-/// The row groups of a data set, as far as they matter to the default window.
+/// The sizes of a data set that decide how well the default window mixes.
 #[derive(Default)]
 pub(crate) struct WindowSizes {
     /// The mean size of a decoded row, in bytes.

@@ -32,10 +32,10 @@ const MIB: u64 = 1 << 20;
 /// How many bytes a loader may take beside its budget.
 const BESIDE: u64 = 150 * MIB;
 
-/// How many bytes a file of 200 columns and one row group may take before it is read.
+/// How many bytes the metadata of a file with 200 columns and one row group may take before it is read.
 const FILE: u64 = 2_500;
 
-/// The environment variable that tells the child process which shape to read, from where, with which budget.
+/// The environment variable that says which shape the child process reads, from where, and with which budget.
 const TASK: &str = "FOREBAY_MEMORY_TEST";
 
 /// A field of `/proc/self/status`, in bytes.
@@ -45,7 +45,7 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// Reads two epochs of a data set in a separate process. Returns how many bytes its memory grew at most.
+/// Reads two epochs of a data set in a separate process. Returns by how many bytes its memory grew at most.
 fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "reads_two_epochs", "--ignored", "--nocapture"])
@@ -113,7 +113,7 @@ fn reads_two_epochs() {
     print!("{line}");
 }
 
-/// Fails if a shape takes more memory than the budget and the documented bytes beside it.
+/// Fails if reading a shape takes more memory than the budget and the documented bytes beside it.
 fn holds(shape: &str, dir: &TempDir, memory: u64) {
     let taken = resident(shape, dir.path(), memory);
     let (most, taken) = ((memory + BESIDE) / MIB, taken / MIB);
@@ -171,7 +171,7 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
     })
 }
 
-/// One file under 10,000 names; 100,000 of them take less than 300 MiB.
+/// The test opens one file under 10,000 names; 100,000 of them take less than 300 MiB.
 #[test]
 fn many_files_of_many_columns_take_little() {
     const FILES: u64 = 10_000;
@@ -328,7 +328,8 @@ fn one_page_of_numbers_stays_within_the_budget_or_is_refused() {
     assert!(refused.contains("to fetch and to decode") && refused.contains("raise memory"), "{refused}");
 }
 
-/// The budget that is named when a budget of `memory` bytes is refused, in bytes.
+/// The smallest sufficient budget, in bytes, which the error names when a budget of `memory` bytes is
+/// refused.
 fn named(dir: &TempDir, memory: u64) -> u64 {
     let loader = Dataset::open(dir.path()).unwrap().loader().memory(memory).batch_size(8_192);
     let refused = loader.shuffle(Shuffle::seeded(1)).build().err().unwrap().to_string();
@@ -338,8 +339,8 @@ fn named(dir: &TempDir, memory: u64) -> u64 {
     (number.parse::<f64>().unwrap() * MIB as f64).ceil() as u64
 }
 
-/// The order in which a row group is dealt takes four bytes for each row, which is more than narrow rows
-/// take, and a column is in memory twice while it is brought into that order.
+/// The order in which a row group is delivered takes four bytes for each row, which is more than narrow rows
+/// take. Besides, a column is in memory twice while it is brought into that order.
 #[test]
 fn a_large_row_group_is_shuffled_within_the_budget_or_refused() {
     let of = |rows: usize, data_type: DataType, column: fn(std::ops::Range<usize>) -> ArrayRef| {
@@ -361,7 +362,7 @@ fn a_large_row_group_is_shuffled_within_the_budget_or_refused() {
     }
 }
 
-/// A page that may be as large as its column is not read twice.
+/// A page may be as large as its column, but the plan does not count it twice.
 #[test]
 fn a_plan_counts_the_bytes_to_read_once() {
     let fields = vec![Field::new("number", DataType::Int64, false)];

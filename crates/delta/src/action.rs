@@ -134,7 +134,7 @@ pub(crate) fn each(bytes: &[u8], mut take: impl FnMut(Action) -> Result<()>) -> 
     Ok(())
 }
 
-/// The statistics of a file, as far as they are needed.
+/// The statistics of a file that are needed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Statistics {
@@ -143,8 +143,8 @@ struct Statistics {
 }
 
 impl Add {
-    /// The number of rows of the file, including deleted ones, if the log has it. Statistics that make no
-    /// sense are ignored.
+    /// The number of rows of the file, including deleted ones, if the log has it. Invalid statistics are
+    /// ignored.
     pub(crate) fn row_count(&self) -> Option<u64> {
         self.rows.or_else(|| serde_json::from_str::<Statistics>(self.stats.as_deref()?).ok()?.num_records)
     }

@@ -39,7 +39,7 @@ const PARSED: [&[&str]; 3] = [
     &["add", "stats_parsed", "nullCount"],
 ];
 
-/// The number of rows that are decoded at once.
+/// The number of rows that are decoded at a time.
 const AT_ONCE: usize = 4_096;
 
 /// Passes each action of a checkpoint or a sidecar to `take`.
@@ -52,7 +52,7 @@ pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> 
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
         let builder = builder.map_err(|error| malformed(&error.to_string()))?;
-        // No two actions are the same, so that each takes a byte at least.
+        // All actions differ, so each takes at least a byte.
         let actions = builder.metadata().file_metadata().num_rows();
         if u64::try_from(actions).map_or(true, |actions| actions > length) {
             return Err(malformed(&format!("it claims {actions} actions in {length} bytes")));
@@ -156,7 +156,7 @@ impl<'a> AddColumns<'a> {
     }
 }
 
-/// Statistics that are columns, as the text that stands for them.
+/// Statistics that are stored as columns, written as the text that the log would have.
 fn text_of(parsed: &StructArray, row: usize) -> String {
     Value::Object(object_of(parsed, row)).to_string()
 }
@@ -166,7 +166,7 @@ fn object_of(members: &StructArray, row: usize) -> Map<String, Value> {
     members.filter_map(|(field, array)| Some((field.name().clone(), value_of(array, row)?))).collect()
 }
 
-/// A value as a text of statistics has it; `None` for null and for types without bounds.
+/// A value as statistics write it in text; `None` for null and for types without bounds.
 fn value_of(array: &ArrayRef, row: usize) -> Option<Value> {
     if array.is_null(row) {
         return None;
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(found, [(Some(7), first), (None, r#"{"minValues":{}}"#.to_owned())]);
     }
 
-    /// As many as there can be: each has some bytes changed, cut out or put in.
+    /// The test tries changes of all kinds: bytes that are changed, cut out or put in.
     #[test]
     fn mutants_of_a_checkpoint_are_read_or_refused() {
         let sound = written(vec![paths(), sizes(vec![1, 2])]);
@@ -383,7 +383,7 @@ mod tests {
         assert!(refused(sound.slice(..sound.len() - 1)).contains("cannot be read"));
         assert!(refused(written(vec![paths(), sizes(vec![1, -2])])).contains("add.size has another type"));
         assert!(refused(written(vec![sizes(vec![1, 2])])).contains("add.path has another type or no value"));
-        // Any byte may be changed: that gives an error or other values, and no panic.
+        // Changing any byte gives an error or other values, and no panic.
         for at in 0..sound.len() {
             let mut bytes = sound.to_vec();
             bytes[at] ^= 0x55;

@@ -7,48 +7,49 @@ use forebay_base::{Error, ErrorKind, Place, Result, roaring};
 
 use crate::{path, z85};
 
-/// Where the log says that the deleted rows of a file are.
+/// The place of a file's deletion vector, as the log gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeletionVector {
     /// How it is stored: `u` in a file of the table, `i` in the log, `p` in a file with an absolute path.
     pub(crate) storage: String,
-    /// The name, the bytes or the path.
+    /// The name of the file, the bytes or the path, depending on the storage.
     pub(crate) text: String,
-    /// The place of the vector in its file.
+    /// The offset of the vector in its file.
     pub(crate) offset: Option<u64>,
-    /// Bytes of the vector.
+    /// The number of bytes of the vector.
     pub(crate) size: u64,
-    /// How many rows it has.
+    /// The number of rows in the vector.
     pub(crate) count: u64,
 }
 
 /// The place of a deletion vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VectorPlace {
-    /// In the log: its bytes.
+    /// In the log, as these bytes.
     Inline(Vec<u8>),
     /// In a file of the table.
     File {
         /// The path of the file below the folder of the table.
         path: String,
-        /// The bytes of the vector in it, with its size in front and its checksum behind.
+        /// The range of the vector's bytes in the file, with the size before them and the checksum after
+        /// them.
         range: Range<u64>,
     },
 }
 
-/// The rows of a file that are deleted, as ranges that ascend.
+/// The deleted rows of a file, as ascending ranges.
 pub type DeletedRows = Vec<Range<u64>>;
 
 impl DeletionVector {
-    /// How many rows it deletes.
+    /// The number of deleted rows.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Where it is, for the table in the folder `root`.
+    /// The place of the vector, for the table in the folder `root`.
     ///
     /// # Errors
-    /// `Corrupt` for a place that makes no sense, `Unsupported` for one beyond the table.
+    /// `Corrupt` for an invalid place, `Unsupported` for a place outside the table.
     pub fn place(&self, root: &str) -> Result<VectorPlace> {
         let path = match self.storage.as_str() {
             "i" => {
@@ -75,7 +76,8 @@ impl DeletionVector {
         Ok(VectorPlace::File { path, range })
     }
 
-    /// The file that a relative one is in: a folder, if there is one, and the 20 characters of a number.
+    /// The file that a relative name stands for: a folder, if there is one, and 20 characters that encode a
+    /// number.
     fn file_name(&self) -> Option<String> {
         let (folder, number) = self.text.split_at_checked(self.text.len().checked_sub(20)?)?;
         let bytes: [u8; 16] = z85::decoded(number)?.try_into().ok()?;
@@ -86,10 +88,10 @@ impl DeletionVector {
         is_plain.then(|| format!("{folder}deletion_vector_{uuid}.bin"))
     }
 
-    /// The rows, of the bytes in the log or of the range in a file.
+    /// Reads the deleted rows from the bytes in the log or from the range of a file.
     ///
     /// # Errors
-    /// `Corrupt` for a wrong checksum, a malformed vector, and for another number of rows than the log says.
+    /// `Corrupt` for a wrong checksum, an invalid vector, or a number of rows that differs from the log's.
     pub fn rows(&self, bytes: &[u8]) -> Result<DeletedRows> {
         let data = match self.storage.as_str() {
             "i" => bytes,
@@ -105,7 +107,7 @@ impl DeletionVector {
 }
 
 impl fmt::Display for DeletionVector {
-    /// Identifies the vector among all others of its table.
+    /// Writes text that identifies the vector among all vectors of its table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DeletionVector { storage, text, offset, .. } = self;
         match offset {
@@ -129,10 +131,10 @@ mod tests {
         DeletionVector { storage: storage.to_owned(), text: text.to_owned(), offset: Some(4), size, count }
     }
 
-    /// Six rows as text.
+    /// A vector of six rows, as text in a log.
     const INLINE: &str = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
 
-    /// The examples of the protocol.
+    /// The test uses the examples of the protocol's specification.
     #[test]
     fn vectors_are_in_the_log_or_in_files_of_the_table() {
         let of_table = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6).place("s3://acme/t").unwrap();

@@ -39,8 +39,8 @@ pub use schema::{Found, StoredName, TableColumn};
 pub use segment::{Commit, LogEntry, Segment, commits};
 pub use table::{Table, TableFile};
 
-/// The folder of the log in that of its table.
+/// The folder of the log within the table's folder.
 pub const LOG_FOLDER: &str = "_delta_log";
 
-/// The folder in that of the log with the sidecars of its checkpoints.
+/// The folder within the log's folder that holds the sidecars of checkpoints.
 pub const SIDECAR_FOLDER: &str = "_sidecars";

@@ -1,4 +1,4 @@
-//! The values of partition columns, which the log has as text.
+//! Reads the values of partition columns, which the log stores as text.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::datatypes::*;
 
-/// A column of one row with the value that a text stands for; `None` if the text is not a value of the type,
-/// or no partition column can have the type.
+/// A column of one row with the value of a text; `None` if the text is not a value of the type, or if a
+/// partition column cannot have the type.
 pub(crate) fn value(data_type: &DataType, text: Option<&str>) -> Option<ArrayRef> {
     // Delta does not distinguish a null from an empty value.
     let Some(text) = text.filter(|text| !text.is_empty()) else {
@@ -54,14 +54,14 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Days since 1970.
+/// Parses a date as the number of days since 1970.
 pub(crate) fn date(text: &str) -> Option<i32> {
     let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
     let epoch = NaiveDate::from_ymd_opt(1970, 1, 1)?;
     i32::try_from((date - epoch).num_days()).ok()
 }
 
-/// Microseconds since 1970. A text without a zone is in UTC if the column holds moments.
+/// Parses a time as microseconds since 1970. A text without a zone is in UTC if the column holds moments.
 pub(crate) fn moment(text: &str, is_moment: bool) -> Option<i64> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return is_moment.then(|| at.timestamp_micros());
@@ -72,7 +72,7 @@ pub(crate) fn moment(text: &str, is_moment: bool) -> Option<i64> {
     Some(at.and_utc().timestamp_micros())
 }
 
-/// A decimal without its point; `None` if it has more digits after the point than the scale.
+/// Parses a decimal without its point; `None` if it has more digits after the point than the scale.
 fn decimal(text: &str, scale: i8) -> Option<i128> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
@@ -100,7 +100,7 @@ fn decimal(text: &str, scale: i8) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Bytes that are written as the characters with their numbers, some of them as `\u0001`.
+/// Parses bytes that are written as characters with the same numbers, some of them as `\u0001`.
 fn binary(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -2,10 +2,10 @@
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The path below the table's folder `root` that a text in its log stands for.
+/// The path below the table's folder `root` that a text of its log names.
 ///
 /// # Errors
-/// `Unsupported` for a path outside of the table, `Corrupt` for a text that is not a path.
+/// `Unsupported` for a path outside the table, `Corrupt` for a text that is not a path.
 pub(crate) fn below(text: &str, root: &str) -> Result<String> {
     let whole = decoded(text);
     let relative = match is_absolute(&whole) {

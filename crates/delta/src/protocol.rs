@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
-/// The features of readers that are supported, by the names that tables give them.
+/// The reader features that are supported, by the names that tables give them.
 pub const SUPPORTED_FEATURES: [&str; 8] = [
     "columnMapping",
     "deletionVectors",
@@ -17,7 +17,7 @@ pub const SUPPORTED_FEATURES: [&str; 8] = [
     "vacuumProtocolCheck",
 ];
 
-/// From this reader version on, tables name their features.
+/// The first reader version in which tables name their features.
 const WITH_FEATURES: i64 = 3;
 
 /// The protocol of a table.

@@ -14,7 +14,7 @@ use crate::schema::{self, Found};
 use crate::table::{Table, TableFile};
 use crate::{checkpoint, path, statistics};
 
-/// The property of a table that says how its columns are found.
+/// The property of a table that says how its columns are found in its files.
 const MAPPING: &str = "delta.columnMapping.mode";
 
 /// A log that is being folded. Newer files of the log take precedence over older ones, so they are taken from
@@ -25,11 +25,11 @@ pub struct Replay {
     root: String,
     protocol: Option<Protocol>,
     metadata: Option<Metadata>,
-    /// Hashes of the files, with their deleted rows, that an action named: hashes take far fewer bytes than
-    /// paths.
+    /// Hashes of the files, with their deleted rows, that an action has named. Hashes take far fewer bytes
+    /// than paths.
     seen: HashSet<u128>,
     files: Vec<TableFile>,
-    /// The values of partition columns by their names in the log, with the number of each different set.
+    /// For each set of partition values, by the names of the columns in the log, its number.
     partitions: HashMap<BTreeMap<String, Option<String>>, u32>,
 }
 
@@ -44,7 +44,7 @@ impl Replay {
     /// # Errors
     /// `Corrupt`, with the line, if the commit cannot be read; `Unsupported` for a file outside of the table.
     pub fn commit(&mut self, bytes: &[u8]) -> Result<()> {
-        // A commit has only one action for each file: it does not add and remove the same one.
+        // A commit has at most one action for each file: it does not both add and remove a file.
         action::each(bytes, |action| self.take(action).map(|_| ()))
     }
 
@@ -73,7 +73,7 @@ impl Replay {
             Action::Remove(remove) => {
                 self.is_new(&remove.path, remove.deletion_vector.as_ref());
             }
-            // The first one taken is the newest, and so that of the version.
+            // The first metadata taken is the newest, and so that of the version.
             Action::Metadata(metadata) => drop(self.metadata.get_or_insert(metadata)),
             Action::Protocol(protocol) => drop(self.protocol.get_or_insert(protocol)),
             Action::Sidecar(sidecar) => {
@@ -173,8 +173,8 @@ impl Replay {
     }
 }
 
-/// The time of a commit in milliseconds since 1970, if the commit states it; the time of its file may then be
-/// any.
+/// The time of a commit in milliseconds since 1970, if the commit states it. The commit's time then counts
+/// instead of its file's.
 pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -186,7 +186,7 @@ pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     struct First {
         commit_info: Info,
     }
-    // The time is in the first action of such a commit.
+    // A commit that states its time does so in its first action.
     let first = bytes.split(|byte| *byte == b'\n').next()?;
     serde_json::from_slice::<First>(first).ok()?.commit_info.in_commit_timestamp
 }

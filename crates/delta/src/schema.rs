@@ -6,11 +6,12 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::{Map, Value};
 
-/// The key of a column's number in its metadata; below, that of its name in the files.
+/// The key of a column's number in its metadata.
 const ID: &str = "delta.columnMapping.id";
+/// The key of a column's name in the files, in its metadata.
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 
-/// The way in which the columns of a table are found in its files.
+/// How the columns of a table are found in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// By the same names as in the table.
@@ -48,7 +49,7 @@ pub struct StoredName {
 }
 
 impl Found {
-    /// The way for a value of the table's property.
+    /// The mapping for a value of the table's property.
     pub(crate) fn of(mode: Option<&str>) -> Result<Self> {
         match mode {
             None | Some("none") => Ok(Found::AsNamed),
@@ -62,7 +63,7 @@ impl Found {
     }
 }
 
-/// The columns of a schema as the log has it.
+/// The columns of a schema, which the log stores as text.
 ///
 /// # Errors
 /// `Corrupt` for a text that is not a schema; `Unsupported`, with the column, for types that are not
@@ -188,7 +189,7 @@ fn decimal(name: &str) -> Option<DataType> {
         .then_some(DataType::Decimal128(digits, scale))
 }
 
-/// A text of a limited length.
+/// A string type with a maximum length.
 fn text(name: &str) -> Option<DataType> {
     let is_text = name.starts_with("char(") || name.starts_with("varchar(");
     is_text.then_some(DataType::Utf8View)

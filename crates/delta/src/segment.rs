@@ -6,23 +6,23 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::name::LogFile;
 
-/// A file of the log, as a listing has it.
+/// A file of the log in a listing.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    /// Its name in the folder of the log.
+    /// The name of the file in the folder of the log.
     pub name: String,
-    /// The time when it was written, in milliseconds since 1970.
+    /// The time of the file's last change, in milliseconds since 1970.
     pub modified: i64,
 }
 
 /// The files of a log that make one version: a checkpoint, and the commits after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The version that they make.
+    /// The version that results from these files.
     pub version: u64,
-    /// The commits from the newest to the oldest, by their places in the listing.
+    /// The commits from the newest to the oldest, as indices into the listing.
     pub commits: Vec<Commit>,
-    /// The parts of the checkpoint, by their places in the listing; empty if the commits begin with the first
+    /// The parts of the checkpoint, as indices into the listing; empty if the commits begin with the first
     /// one.
     pub checkpoint: Vec<usize>,
 }
@@ -30,9 +30,9 @@ pub struct Segment {
 /// A commit in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The version that it made.
+    /// The version that the commit made.
     pub version: u64,
-    /// Its place in the listing.
+    /// The index of the commit in the listing.
     pub entry: usize,
 }
 
@@ -48,11 +48,11 @@ pub fn commits(entries: &[LogEntry]) -> Vec<Commit> {
 }
 
 impl Segment {
-    /// The files of the newest version, or of the one that is wanted.
+    /// The files of the newest version, or of the version `wanted`.
     ///
     /// # Errors
-    /// `NotFound` for a log without a version, and for a version that it does not have, or no longer has;
-    /// `Corrupt` if a commit is missing.
+    /// `NotFound` for a log without a version, and for a version that the log does not have, or no longer
+    /// has; `Corrupt` if a commit is missing.
     pub fn of(entries: &[LogEntry], wanted: Option<u64>) -> Result<Self> {
         let commits = commits(entries);
         let checkpoints = checkpoints(entries);
@@ -102,7 +102,7 @@ impl Segment {
     }
 }
 
-/// The oldest version that can be made from the listed files.
+/// The oldest version for which all files are listed.
 fn oldest(commits: &[Commit], checkpoints: &BTreeMap<u64, Vec<usize>>) -> Option<u64> {
     match commits.first().map(|commit| commit.version) {
         Some(0) => Some(0),
@@ -145,7 +145,7 @@ mod tests {
         names.iter().map(|of| LogEntry { name: name(of), modified: 0 }).collect()
     }
 
-    /// The version, those of the commits, and the places of the checkpoint's parts; or the error.
+    /// The version, the versions of the commits, and the indices of the checkpoint's parts; or the error.
     fn segment(names: &[&str], wanted: Option<u64>) -> Result<(u64, Vec<u64>, Vec<usize>), String> {
         let made = Segment::of(&entries(names), wanted).map_err(|error| error.to_string())?;
         Ok((made.version, made.commits.iter().map(|commit| commit.version).collect(), made.checkpoint))

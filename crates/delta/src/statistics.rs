@@ -1,7 +1,8 @@
 //! The statistics in the log about the values in files, column by column.
 //!
-//! Bounds may be wider than the values: the log shortens texts and cuts moments to milliseconds, and rows
-//! that were deleted since still count. They are widened here if the log does not say by how much.
+//! Bounds may be wider than the values: the log shortens texts and cuts times to milliseconds, and it still
+//! counts rows that were deleted later. Bounds are widened here if the log does not say by how much they were
+//! cut.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use serde_json::Value;
 use crate::partition;
 use crate::schema::TableColumn;
 
-/// Characters from which on a text may be the beginning of a longer one.
+/// The least number of characters of a text that may be the beginning of a longer one.
 const MAY_BE_CUT: usize = 32;
 
-/// More than any byte of a text.
+/// A byte that is greater than any byte of a text.
 const BEHIND_ALL: u8 = 0xff;
 
-/// The statistics of a file, as far as they are of use.
+/// The statistics of a file that are used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OfFile {
@@ -34,7 +35,7 @@ struct OfFile {
     null_count: Option<BTreeMap<String, Value>>,
 }
 
-/// The statistics of the files with these texts in the log. Statistics that make no sense are ignored.
+/// The statistics of files whose texts in the log are given. Invalid statistics are ignored.
 pub(crate) fn of_files<'a>(
     columns: &[TableColumn],
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
@@ -73,7 +74,7 @@ pub(crate) fn of_files<'a>(
     building.into_iter().map(|(column, building)| (name(column), building.finish(files))).collect()
 }
 
-/// The statistics of a column for the files so far.
+/// The statistics of a column, for the files read so far.
 struct Building {
     data_type: DataType,
     bounds: StoredBounds,
@@ -85,7 +86,7 @@ enum StoredBounds {
     Whole([Int64Builder; 2]),
     Float([Float64Builder; 2]),
     Bytes([BinaryBuilder; 2]),
-    /// None is read of such a type.
+    /// Statistics of this type are not read.
     Unread,
 }
 
@@ -131,7 +132,7 @@ impl Building {
         }
     }
 
-    /// No bounds for the files before this one that have none yet.
+    /// Adds missing bounds for all files before this one that have none yet.
     fn fill(&mut self, file: usize) {
         fn each<B>(ends: &mut [B; 2], mut more: impl FnMut(&mut B)) {
             ends.iter_mut().for_each(&mut more);
@@ -184,14 +185,14 @@ fn whole(data_type: &DataType, value: &Value, is_last: bool) -> Option<i64> {
         DataType::Date32 => partition::date(value.as_str()?).map(i64::from),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let at = partition::moment(value.as_str()?, zone.is_some())?;
-            // It may be cut to milliseconds.
+            // The bound may have been cut to milliseconds.
             if is_last { at.checked_add(1_000) } else { Some(at) }
         }
         _ => value.as_i64(),
     }
 }
 
-/// A float. A file that was written before its column was widened has the bounds of narrower floats, as
+/// Parses a float. A file that was written before its column was widened has bounds of narrower floats, as
 /// decimal texts.
 fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     let value = value.as_f64()?;
@@ -203,7 +204,7 @@ fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     })
 }
 
-/// The bytes of a text. The greatest may be the beginning of one that is greater.
+/// The bytes of a text. If it is the greatest value, it may be the beginning of a greater one.
 fn bytes(text: &str, is_last: bool) -> Option<Vec<u8>> {
     let mut bytes = text.as_bytes().to_vec();
     if is_last && text.chars().nth(MAY_BE_CUT - 1).is_some() {
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
     use crate::schema::{self, Found};
 
-    /// The statistics of a column of a type, for files with these texts.
+    /// The statistics of a column with this type, for files whose texts are given.
     fn of(data_type: &str, texts: &[&str]) -> ColumnStatistics {
         let schema = format!(
             r#"{{"type":"struct","fields":[{{"name":"x","type":"{data_type}","nullable":true,"metadata":{{}}}}]}}"#

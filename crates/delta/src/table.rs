@@ -13,28 +13,28 @@ use crate::schema::{Found, TableColumn};
 /// One version of a table: its columns and its live files.
 #[derive(Debug)]
 pub struct Table {
-    /// The version.
+    /// The number of the version.
     pub version: u64,
-    /// The identity of the table, the same in all of its versions.
+    /// The identity of the table, which is the same in all of its versions.
     pub id: String,
-    /// The version that it requires of readers.
+    /// The reader version that the table requires.
     pub min_reader_version: i64,
-    /// The features that it requires of readers, by name.
+    /// The features that readers must support, by name.
     pub features: Vec<String>,
     /// The columns in order.
     pub columns: Vec<TableColumn>,
-    /// The way in which the columns are found in the files.
+    /// How the columns are found in the files.
     pub found: Found,
     /// The partition columns by the names that the table gives them, in the order of the partitions.
     pub partition_columns: Vec<String>,
-    /// For each partition the texts of its columns' values.
+    /// For each partition, the values of its columns as texts.
     pub partitions: Vec<Box<[Option<String>]>>,
     /// The properties of the table.
     pub configuration: BTreeMap<String, String>,
     /// The live files, in the order of their paths.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns for which the log has some, by their names, with the files in their
-    /// order.
+    /// The statistics of columns by name, if the log has any, with a row for each file in the order of
+    /// `files`.
     pub statistics: BTreeMap<String, ColumnStatistics>,
 }
 
@@ -45,13 +45,13 @@ pub struct TableFile {
     pub path: Box<str>,
     /// The size in bytes.
     pub size: u64,
-    /// Its partition, as an index into those of the table.
+    /// The partition of the file, as an index into the table's partitions.
     pub partition: u32,
     /// The number of rows, including deleted ones, if the log has it.
     pub rows: Option<u64>,
     /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,
-    /// The statistics as the log has them, while it is folded.
+    /// The statistics as text, while the log is being read.
     pub(crate) statistics: Option<Box<str>>,
 }
 

@@ -1,10 +1,11 @@
-//! Bytes as text of 85 characters, as ZeroMQ defines it.
+//! Decodes text of 85 characters to bytes, as ZeroMQ defines it.
 
 /// The characters in the order of their values.
 const CHARACTERS: &[u8; 85] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
-/// The bytes of a text, four for five characters; `None` if it has a wrong length or other characters.
+/// The bytes of a text, four for every five characters; `None` if the length is wrong or a character is not
+/// one of the 85.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(5) {
         return None;

@@ -101,14 +101,14 @@ impl Metadata {
             let error =
                 Error::new(ErrorKind::NotFound, "the table has no snapshot that was current at that time");
             match self.snapshots.iter().min_by_key(|snapshot| snapshot.time) {
-                Some(first) => error.hint(format!("its oldest is {}", first.id)),
+                Some(first) => error.hint(format!("its oldest snapshot is {}", first.id)),
                 None => error,
             }
         })
     }
 
     fn unknown(&self, id: u64) -> Error {
-        let cause = format!("the table has no snapshot {id}: it has expired, or is of another table");
+        let cause = format!("the table has no snapshot {id}: it has expired, or it belongs to another table");
         let mut kept: Vec<&Snapshot> = self.snapshots.iter().collect();
         kept.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.time));
         let error = Error::new(ErrorKind::NotFound, cause);
@@ -188,8 +188,9 @@ mod tests {
             error.to_string()
         };
         assert!(
-            refused(Wanted::Id(7))
-                .contains("no snapshot 7: it has expired, or is of another table (it has 30, 20, 10)")
+            refused(Wanted::Id(7)).contains(
+                "no snapshot 7: it has expired, or it belongs to another table (it has 30, 20, 10)"
+            )
         );
         assert!(refused(Wanted::Id(u64::MAX)).contains("no snapshot 18446744073709551615"));
         assert!(refused(Wanted::Named("x")).contains("no branch or tag \"x\" (it has audit, main, release)"));

@@ -68,8 +68,10 @@ impl<'a> Scan<'a> {
         }
         if !is("parquet") {
             let what = if entry.content == Content::Rows { "rows" } else { "deleted rows" };
-            let cause =
-                format!("the table has {what} in a file of {}; files of Parquet are read", entry.format);
+            let cause = format!(
+                "the table has {what} in a file of format {}, and only Parquet is supported",
+                entry.format
+            );
             return Err(Error::new(ErrorKind::Unsupported, cause)
                 .hint("rewrite the files of the table with `write.format.default` set to parquet"));
         }
@@ -100,16 +102,16 @@ impl<'a> Scan<'a> {
                 let columns = entry.equality.iter().map(|id| {
                     let column = self.metadata.column(*id)?;
                     column.ok_or_else(|| {
-                        let cause = format!("rows are deleted by a column that is not at hand, number {id}");
+                        let cause = format!("rows are deleted by the values of column number {id}, which cannot be read");
                         Error::new(ErrorKind::Unsupported, cause)
-                            .hint("columns inside others are not read for it: compact the table, which applies its deletes")
+                            .hint("the column may be inside another one: compact the table, which applies its deletes")
                     })
                 });
                 let columns: Vec<TableColumn> = columns.collect::<Result<_>>()?;
                 if columns.is_empty() {
                     return Err(Error::new(
                         ErrorKind::Corrupt,
-                        "rows are deleted by the values of no column",
+                        "a delete file names no column whose values delete rows",
                     ));
                 }
                 self.equalities.push(Equality { location, size, sequence, partition, columns });
@@ -123,7 +125,7 @@ impl<'a> Scan<'a> {
         let Some((of, (offset, length))) = deletes_of.zip(blob) else {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                "the manifest has a deletion vector without its file or place",
+                "the manifest has a deletion vector without its file or position",
             ));
         };
         let vector = DeletionVector { location, size, offset, length, count };
@@ -155,7 +157,7 @@ impl<'a> Scan<'a> {
             // A partition without the field does not say that the value is null.
             let Some(value) = values.replaced(*id) else { continue };
             let array = value::array(column.field.data_type(), &value).ok_or_else(|| {
-                let cause = "a partition has a value that is none of this column";
+                let cause = "a partition has a value of another type than its column";
                 Error::new(ErrorKind::Corrupt, cause)
                     .at(Place::default().column(column.field.name().as_str()))
             })?;

@@ -90,7 +90,7 @@ impl Collected {
     }
 }
 
-/// The statistics of a column.
+/// The statistics of a column while they are collected.
 struct Building {
     data_type: DataType,
     bounds: FileBounds,
@@ -103,7 +103,7 @@ enum FileBounds {
     Whole([Vec<Option<i64>>; 2]),
     Float([Vec<Option<f64>>; 2]),
     Text([Vec<Option<Box<[u8]>>>; 2]),
-    /// None is read of such a type.
+    /// No statistics are read for a column of this type.
     Unread,
 }
 

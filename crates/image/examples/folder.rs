@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let mut tensor = vec![0; paths.len() * image.bytes_per_image()];
 
     let started = Instant::now();
-    // Each thread takes the next image and the slot that it belongs in.
+    // Each thread takes the next image together with its slot in the tensor.
     let work = Mutex::new(paths.iter().zip(tensor.chunks_exact_mut(image.bytes_per_image())));
     let next = || work.lock().ok().and_then(|mut work| work.next());
     thread::scope(|scope| {

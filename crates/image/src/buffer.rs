@@ -1,15 +1,15 @@
-//! Memory that a thread keeps from one image to the next.
+//! Memory that a thread reuses for each image.
 
-/// The bytes that a buffer may skip, so that it begins at an address suitable for a 16-bit number.
+/// The most bytes that a buffer skips to begin at an address suitable for a 16-bit number.
 const SLACK: usize = align_of::<u16>() - 1;
 
-/// Bytes whose content is meaningless until written: the buffer grows, and is never cleared. It begins at an
+/// A buffer that grows and is never cleared, so that its bytes are arbitrary until written. It begins at an
 /// address suitable for a 16-bit number.
 #[derive(Default)]
 pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    /// Lends `bytes` bytes of arbitrary content.
+    /// Lends the first `bytes` bytes, with arbitrary content.
     pub(super) fn take(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes() < bytes as u64 {
             // The old content is not needed, so it is not copied.
@@ -25,7 +25,7 @@ impl Buffer {
         &self.0[self.start()..][..bytes]
     }
 
-    /// The number of bytes that it holds.
+    /// The number of bytes that the buffer has allocated.
     pub(super) fn bytes(&self) -> u64 {
         self.0.len().saturating_sub(SLACK) as u64
     }

@@ -1,4 +1,4 @@
-//! Images that cover a part of their slot: its upper left corner, or its middle.
+//! Places images that cover only a part of their slot, in its upper left corner or its middle.
 
 use half::{bf16, f16};
 

@@ -1,4 +1,5 @@
-//! Decodes an encoded image by the decoder of its format, into a slot or into those of several views.
+//! Decodes an encoded image with the decoder of its format, into the slot of one view or the slots of
+//! several.
 
 use forebay_base::{Error, Result};
 
@@ -43,7 +44,7 @@ pub fn decode_within<'a>(
     decode_views(workspace, encoded, &mut [View::new(image, drawing, slot)])
 }
 
-/// One of several images that are made of a cell: what it shows, and the slot that it fills.
+/// One of several images that are made from the same cell: its spec, and the slot that it fills.
 #[derive(Debug)]
 pub struct View<'a> {
     image: &'a Image,
@@ -52,7 +53,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// An image with draws of its own, for a slot of [`Image::bytes_per_image`] bytes.
+    /// A view with random draws of its own, for a slot of [`Image::bytes_per_image`] bytes.
     pub fn new(image: &'a Image, drawing: impl Into<Drawing<'a>>, slot: &'a mut [u8]) -> Self {
         View { image, drawing: drawing.into(), slot }
     }
@@ -60,9 +61,9 @@ impl<'a> View<'a> {
 
 /// Decodes a cell once, and fills the slots of all its views.
 ///
-/// The part that is decoded covers what all views show, at the largest scale that one of them needs. A view
-/// that would be decoded at a smaller scale alone differs from the result of [`decode_within`], by less than
-/// one level of 255 on average for photographs; all others are equal to it.
+/// The decoded part covers everything that the views show, at the largest scale that one of them needs. A
+/// view that would be decoded at a smaller scale by itself differs from the result of [`decode_within`], by
+/// less than one level of 255 on average for photographs; all others are equal to it.
 ///
 /// ```
 /// use forebay_image::{Image, RowKey, View, Workspace, decode_views, encode_jpeg};

@@ -1,13 +1,13 @@
-//! The bits of a channel while an image is cropped, resized and turned: 8, or 16 if a file has more than 8.
+//! The number of bits of a channel while an image is cropped, resized and turned: 8, or 16 if a file has more
+//! than 8.
 //!
-//! A file of 8 bits is processed in 8 bits, whatever is delivered, and each of its levels is widened at the
-//! end: 255 becomes
-//! 65535. So a column may mix both kinds, and a JPEG costs no more.
+//! A file of 8 bits is processed in 8 bits, whatever the number type of the result, and each of its levels is
+//! widened at the end: 255 becomes 65535. So a column may hold files of both kinds, and a JPEG costs no more.
 
-/// The factor from an 8-bit level to a 16-bit one: black stays 0, and white is white.
+/// The factor from an 8-bit level to a 16-bit level, which maps black to 0 and white to the largest level.
 pub(super) const WIDENING: u16 = 257;
 
-/// Bits of a channel.
+/// The number of bits of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     Eight,
@@ -16,7 +16,7 @@ pub(super) enum Depth {
 }
 
 impl Depth {
-    /// The bytes of one channel of one pixel.
+    /// The number of bytes of one channel of one pixel.
     pub(super) const fn bytes(self) -> usize {
         match self {
             Depth::Eight => size_of::<u8>(),
@@ -25,13 +25,13 @@ impl Depth {
     }
 }
 
-/// A channel of a pixel as it is stored in a buffer.
+/// A channel of a pixel as buffers store it.
 pub(super) trait ChannelLevel: Copy {
     /// The level as a number.
     fn value(self) -> f32;
 
-    /// The level for a whole number that it can hold.
-    fn of(value: f32) -> Self;
+    /// The level for a whole number in its range.
+    fn from_value(value: f32) -> Self;
 }
 
 impl ChannelLevel for u8 {
@@ -39,18 +39,18 @@ impl ChannelLevel for u8 {
         f32::from(self)
     }
 
-    fn of(value: f32) -> Self {
+    fn from_value(value: f32) -> Self {
         value as u8
     }
 }
 
-/// The bytes of a 16-bit number, which buffers need not align.
+/// A 16-bit level as bytes, which need not be aligned in buffers.
 impl ChannelLevel for [u8; 2] {
     fn value(self) -> f32 {
         f32::from(u16::from_ne_bytes(self))
     }
 
-    fn of(value: f32) -> Self {
+    fn from_value(value: f32) -> Self {
         (value as u16).to_ne_bytes()
     }
 }

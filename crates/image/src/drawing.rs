@@ -1,9 +1,9 @@
-//! Determines how an image is shown: by its key, or by the image that it follows.
+//! Determines how an image is shown, from its key or from the image that it follows.
 
 use super::drawn::Drawn;
 use super::draws::RowKey;
 use super::frame::Frame;
-use super::spec::Image;
+use super::spec::{Image, Size};
 
 /// Determines how an image is shown: the key of its draws, and the geometry of the image that it follows, if
 /// any.
@@ -14,7 +14,7 @@ pub struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// For an image that follows another one with this geometry.
+    /// The drawing of an image that follows another one with the geometry `of`.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
         Drawing { key, of: Some(of) }
     }
@@ -26,7 +26,7 @@ impl<'a> Drawing<'a> {
     /// The frame of an image of a width and a height, in the orientation in which it is seen.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
         let own = Frame::draw(image, width, height, self.key);
-        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.size(), (width, height))))
+        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width })))
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
         encode_jpeg(&pixels.collect::<Vec<_>>(), width, height, 95).unwrap()
     }
 
-    /// The pixels of an image that follows another one.
+    /// The pixels of an image that follows another image.
     fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
         let drawn = Drawn::of(other, of, key).unwrap();
         let mut slot = vec![0; image.bytes_per_image()];

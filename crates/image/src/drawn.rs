@@ -1,4 +1,4 @@
-//! The crop, resize and flips of one image, for data that belongs to it.
+//! The crop, resize and flips of one image, for other data that belongs to it.
 //!
 //! [`Frame::draw`] decides for the image and for everything that follows it, so that they cannot disagree.
 //! All coordinates are in the image as it is seen: after it was turned, if its orientation is applied.
@@ -37,11 +37,6 @@ impl Drawn {
         self.seen
     }
 
-    /// Width and height of the image before it is cropped.
-    pub(super) fn size(&self) -> (u32, u32) {
-        (self.seen.width, self.seen.height)
-    }
-
     /// The size in which the image is delivered: the size of the result, or less if images keep their shape.
     pub fn target(&self) -> Size {
         self.target
@@ -59,7 +54,8 @@ impl Drawn {
         [left + x, top + y, right + x, bottom + y]
     }
 
-    /// The visible part of such a box; one that is not visible becomes empty, at the border.
+    /// The visible part of a box, in delivered pixels before they are turned. A box that is not visible
+    /// becomes empty, at the border.
     pub fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let (x, y) = self.begin();
         let (end_x, end_y) = (x + f64::from(self.target.width), y + f64::from(self.target.height));
@@ -72,12 +68,12 @@ impl Drawn {
         (f64::from(left), f64::from(top))
     }
 
-    /// How the image is turned.
+    /// The rotation of the image, if it is rotated.
     pub(super) fn turn(&self) -> Option<&Turn> {
         self.frame.turn.as_ref()
     }
 
-    /// The box around a clipped one after it was turned, if images are turned. It may extend beyond the
+    /// The box around a clipped box after the rotation, if images are rotated. It may extend beyond the
     /// delivered pixels.
     pub fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
         let turn = self.turn()?;
@@ -113,8 +109,8 @@ impl Drawn {
         )
     }
 
-    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to
-    /// bottom, height and width of the image, and the degrees by which it is turned.
+    /// The geometry as numbers: top, left, height and width of the part that is shown, whether it is mirrored
+    /// left to right and top to bottom, height and width of the image, and the degrees by which it is turned.
     pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
         let Frame { sampling: shown, mirror, .. } = &self.frame;
         [
@@ -155,7 +151,7 @@ mod tests {
     fn boxes_and_points_are_where_a_centered_image_is() {
         let image = Image::fit((12, 21)).centered().flip_with(1.0);
         let drawn = Drawn::of(&image, &jpeg(10, 8), RowKey(1)).unwrap();
-        // The image begins at (5, 2).
+        // The image begins at (5, 2) of the canvas.
         assert_eq!(drawn.corners([0.0, 1.0, 4.0, 6.0]), [11.0, 3.0, 15.0, 8.0]);
         assert_eq!(drawn.point(0.0, 1.0), (14.0, 3.0));
         assert_eq!(drawn.clipped([0.0, 0.0, 30.0, 30.0]), [5.0, 2.0, 15.0, 10.0]);

@@ -19,28 +19,28 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey(pub u64);
 
-/// The golden ratio as an odd 64-bit fraction: the generator's step.
+/// The step of the generator: the golden ratio as an odd 64-bit fraction.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The bits of a double's significand.
+/// The number of bits of a double's significand.
 const DOUBLE_BITS: u32 = 53;
 
-/// An operation with draws of its own, by a number that keys are mixed with: any number that differs from the
-/// others.
+/// An operation with random draws of its own. Its number is mixed into the key, so it must differ from the
+/// other numbers.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Operation {
-    /// Mirroring top to bottom.
+    /// Mirroring the image top to bottom.
     VerticalFlip = 0x7666_6C70,
-    /// Changing colours.
+    /// Changing the colours.
     ColorJitter = 0x6A69_7472,
-    /// Making grey.
+    /// Making the image grey.
     RandomGrayscale = 0x6772_6579,
-    /// Blurring.
+    /// Blurring the image.
     GaussianBlur = 0x626C_7572,
-    /// Overwriting a box.
+    /// Overwriting a random box.
     RandomErasing = 0x6572_6173,
-    /// Turning.
+    /// Rotating the image.
     Rotation = 0x726F_7461,
 }
 
@@ -52,9 +52,9 @@ impl Draws {
         Draws(key.0)
     }
 
-    /// The draws of one more operation on the same row: unrelated to those of [`new`](Self::new) and of other
-    /// operations, so that adding an operation does not change the draws of the others.
-    pub(super) fn of(key: RowKey, operation: Operation) -> Self {
+    /// The draws of another operation on the same row. They are unrelated to those of [`new`](Self::new) and
+    /// of other operations, so that adding an operation does not change the draws of the others.
+    pub(super) fn for_operation(key: RowKey, operation: Operation) -> Self {
         let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
         Draws(mixed.next())
     }
@@ -67,17 +67,18 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    /// Uniform in [0, 1), in steps of 2^-53.
+    /// Draws a number uniformly from [0, 1), in steps of 2^-53.
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> (u64::BITS - DOUBLE_BITS)) as f64 / (1u64 << DOUBLE_BITS) as f64
     }
 
-    /// Uniform in [low, high).
+    /// Draws a number uniformly from [low, high).
     pub(super) fn uniform(&mut self, (low, high): (f64, f64)) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// Uniform over 0, 1, ..., `below` - 1: the high half of a product, biased by less than `below` / 2^64.
+    /// Draws a whole number uniformly from 0 to `below` - 1: the high half of a product, biased by less than
+    /// `below` / 2^64.
     pub(super) fn below(&mut self, below: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(below)) >> u64::BITS) as u32
     }
@@ -97,10 +98,10 @@ mod tests {
     #[test]
     fn operations_draw_apart() {
         let key = RowKey(1234567);
-        let own = Draws::of(key, Operation::VerticalFlip).next();
+        let own = Draws::for_operation(key, Operation::VerticalFlip).next();
         assert_ne!(own, Draws::new(key).next());
-        assert_ne!(own, Draws::of(RowKey(1234568), Operation::VerticalFlip).next());
-        assert_eq!(own, Draws::of(key, Operation::VerticalFlip).next());
+        assert_ne!(own, Draws::for_operation(RowKey(1234568), Operation::VerticalFlip).next());
+        assert_eq!(own, Draws::for_operation(key, Operation::VerticalFlip).next());
     }
 
     #[test]

@@ -1,23 +1,24 @@
-//! EXIF's orientation, which says how an image is to be shown.
+//! The orientation in EXIF data, which says how an image must be turned and mirrored to be shown.
 //!
-//! EXIF is a small TIFF file. JPEG puts `Exif\0\0` before it, PNG and WebP do not, but some of their writers
-//! do.
+//! EXIF data is a small TIFF file. JPEG puts `Exif\0\0` before it. PNG and WebP do not, but some of their
+//! writers do.
 
 use image::metadata::Orientation;
 
-/// The prefix of JPEG's segment.
+/// The prefix of EXIF data in a segment of a JPEG.
 pub(super) const PREFIX: &[u8] = b"Exif\0\0";
 
-/// The tag, and the types of whole numbers in which it occurs. The standard says one SHORT; if there are two,
-/// the first counts.
+/// The tag of the orientation.
 const ORIENTATION: u16 = 0x0112;
+/// The types of whole numbers in which the orientation occurs. The standard asks for one SHORT; if there are
+/// two, the first one counts.
 const SHORT: u16 = 3;
 const LONG: u16 = 4;
 
-/// Bytes of a directory's entry.
+/// The number of bytes of an entry in a directory.
 const ENTRY: usize = 12;
 
-/// The orientation in EXIF data; none if it is not one of the eight.
+/// The orientation in EXIF data; the image stays as it is if the number is not one of the eight.
 pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     while let Some(bare) = exif.strip_prefix(PREFIX) {
         exif = bare;
@@ -25,7 +26,7 @@ pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     number(exif).and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms)
 }
 
-/// The content of a JPEG's segment with this orientation; empty for an image that is not turned.
+/// The content of a segment of a JPEG with this orientation; empty for an image that is not turned.
 pub(super) fn of_orientation(orientation: u8) -> Vec<u8> {
     if orientation == Orientation::NoTransforms.to_exif() {
         return Vec::new();
@@ -71,7 +72,7 @@ fn number(tiff: &[u8]) -> Option<u8> {
 pub(super) mod tests {
     use super::*;
 
-    /// EXIF data with one entry, the orientation, little-endian.
+    /// EXIF data in little-endian order with one entry, the orientation.
     pub(crate) fn exif(kind: u16, count: u32, value: u32) -> Vec<u8> {
         let (entries, next) = (1u16.to_le_bytes(), 0u32.to_le_bytes());
         let entry =

@@ -1,7 +1,7 @@
-//! The last pass: flips, normalise, number type and layout, from pixels at the target size into the slot.
+//! The last step: flips, normalises and converts pixels of the target size, and writes them into the slot.
 //!
-//! A channel of 8 bits has 256 values, so normalising and rounding are a single look-up: exact in every
-//! number type, without a branch or a division per pixel. One of 16 bits is computed.
+//! A channel of 8 bits has 256 values, so normalising and rounding are a single look-up, which is exact in
+//! every number type and needs no branch or division per pixel. A channel of 16 bits is computed.
 
 use half::{bf16, f16};
 
@@ -10,20 +10,20 @@ use super::geometry::Mirror;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, LUMA, Normalize, RGB, Size};
 
-/// The number of values of a stored channel.
+/// The number of levels of an 8-bit channel.
 const LEVELS: usize = 256;
 /// The largest 8-bit value, which is 1.0 in floats.
 const WHITE: f32 = 255.0;
 /// The largest 16-bit value, which is 1.0 in floats.
 const WIDE_WHITE: f32 = 65_535.0;
 
-/// The bytes of a grey pixel; below, those of a coloured one.
+/// The bytes of a grey pixel of 8 bits.
 const GREY: usize = LUMA * Depth::Eight.bytes();
 const WIDE_GREY: usize = LUMA * Depth::Sixteen.bytes();
 const COLOUR: usize = RGB * Depth::Eight.bytes();
 const WIDE_COLOUR: usize = RGB * Depth::Sixteen.bytes();
 
-/// The result for each stored value, per channel.
+/// The result for each stored level, per channel.
 #[derive(Default)]
 pub(super) struct ValueTable {
     made_for: Option<(PixelType, Option<Normalize>)>,
@@ -42,7 +42,7 @@ impl Default for FinishValues {
 }
 
 impl ValueTable {
-    /// The values for `image`, computed if the last image on this thread had others.
+    /// The results for `image`, which are computed if the last image on this thread had other ones.
     fn values(&mut self, image: &Image) -> &FinishValues {
         let wanted = (image.pixel_type(), image.normalize);
         if self.made_for != Some(wanted) {
@@ -73,7 +73,7 @@ fn table<T: Copy + Default>(bits: impl Fn(usize, u16) -> T) -> Box<[[T; LEVELS];
     table
 }
 
-/// A level between 0 and 1 as it is delivered.
+/// Converts a level between 0 and 1 to its delivered value.
 fn normalized(normalize: Option<Normalize>, channel: usize, unit: f32) -> f32 {
     match normalize {
         Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],
@@ -81,7 +81,7 @@ fn normalized(normalize: Option<Normalize>, channel: usize, unit: f32) -> f32 {
     }
 }
 
-/// Whether pixels at the target size are the slot's content unchanged, except for flips.
+/// Whether pixels at the target size already are the content of the slot, except for flips.
 pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }
@@ -141,7 +141,7 @@ struct FinishPass {
 }
 
 impl FinishPass {
-    /// Writes like [`write`](Self::write), from levels of 16 bits.
+    /// Writes like [`finish`](Self::finish), from levels of 16 bits.
     fn write_wide(&self, image: &Image, pixels: &[u8], slot: &mut [u8]) {
         let (pixels, _) = pixels.as_chunks::<{ Depth::Sixteen.bytes() }>();
         let normal = |channel, level: [u8; 2]| {

@@ -1,4 +1,4 @@
-//! The formats that are read, and the contents of a header.
+//! The formats that are read, and what their headers say.
 
 use std::fmt;
 
@@ -19,13 +19,14 @@ pub enum Format {
     Gif,
     /// Windows bitmap.
     Bmp,
-    /// TIFF; only the first page: grey, RGB and CMYK of 8 or 16 bits, bilevel, RGB of 32-bit floats.
-    /// Palettes, YCbCr, grey with alpha, 2 and 4 bits, signed numbers and BigTIFF are refused by name.
+    /// TIFF, of which only the first page is read: grey, RGB and CMYK of 8 or 16 bits, bilevel, and RGB of
+    /// 32-bit floats. Palettes, YCbCr, grey with alpha, 2 and 4 bits, signed numbers and BigTIFF are refused
+    /// by name.
     Tiff,
 }
 
 impl Format {
-    /// The name as people write it.
+    /// The usual name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Jpeg => "JPEG",

@@ -1,4 +1,4 @@
-//! The draws for one image: everything that its key decides.
+//! Everything that the key of an image decides about it.
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
@@ -6,17 +6,17 @@ use super::geometry::{Corner, Mirror, Rect, Sampling, corner, target};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// The draws for one image: the part of it that is shown, how it is mirrored and turned, and the changes of
-/// its pixels.
+/// The draws for one image: the part that is shown, how it is mirrored and turned, and the changes of its
+/// pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
-    /// The size in which that part is shown: the size of the result, or less if images keep their shape.
+    /// The size in which the part is shown: the size of the result, or less if images keep their shape.
     pub(super) target: Size,
-    /// The place in the result where it begins.
+    /// The place in the result where the part begins.
     pub(super) corner: Corner,
     pub(super) mirror: Mirror,
-    /// The rotation after that, if images are turned.
+    /// The rotation after flips, if images are turned.
     pub(super) turn: Option<Turn>,
     pub(super) effects: Effects,
 }
@@ -27,10 +27,10 @@ impl Frame {
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
-        let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
+        let down = Draws::for_operation(key, Operation::VerticalFlip).unit() < image.vertical_flip;
         let target = target(image, width, height);
         let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
-        let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
+        let (sampling, turn) = (Sampling::draw(image, width, height, &mut draws), Turn::draw(image, key));
         Frame { sampling, target, corner: corner(image, target), mirror, turn, effects }
     }
 
@@ -45,13 +45,13 @@ impl Frame {
         Frame { sampling: Sampling::cropped(Rect::whole(width, height), self.sampling.resampling), ..self }
     }
 
-    /// The same part of an image of `from` (width and height) after it was scaled to the size `to`.
-    pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
+    /// The frame for the same part of an image of the size `from` after it was scaled to the size `to`.
+    pub(super) fn scaled(&self, from: Size, to: Size) -> Frame {
         Frame { sampling: self.sampling.scaled(from, to), ..*self }
     }
 }
 
-/// The frame of an image of a width and a height.
+/// A function that gives the frame of an image with a width and a height.
 pub(super) type FrameOf<'a> = dyn Fn(u32, u32) -> Frame + 'a;
 
 #[cfg(test)]
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_centre_crop_is_torchvisions_box() {
-        // 500x375 becomes 341x256; round(58.5) = 58 columns are cut, as Python rounds, and 16 rows.
+        // An image of 500x375 becomes 341x256. round(58.5) = 58 columns are cut, because Python rounds halves
+        // to even, and 16 rows.
         let Sampling { left, top, width, height, view, .. } =
             frame(&Image::center_crop(224), 500, 375, 0).sampling;
         let (x, y) = (500.0 / 341.0, 375.0 / 256.0);

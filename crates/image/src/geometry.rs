@@ -20,7 +20,7 @@ impl Rect {
         Rect { x: 0, y: 0, width, height }
     }
 
-    /// The smallest rectangle that covers both.
+    /// The smallest rectangle that covers both rectangles.
     pub(super) fn around(self, other: Rect) -> Rect {
         let (x, y) = (self.x.min(other.x), self.y.min(other.y));
         let right = (self.x + self.width).max(other.x + other.width);
@@ -29,21 +29,20 @@ impl Rect {
     }
 }
 
-/// The box, in pixels of the image, that is stretched to the target size, and the filter.
+/// The box of an image, in pixels, that is stretched to the target size, and the filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
-    /// Left border of the box.
+    /// The left border of the box.
     pub(super) left: f64,
-    /// Upper border of the box.
+    /// The upper border of the box.
     pub(super) top: f64,
-    /// Width of the box.
+    /// The width of the box.
     pub(super) width: f64,
-    /// Height of the box.
+    /// The height of the box.
     pub(super) height: f64,
-    /// The pixels that may be read: the box itself for a crop that comes before the resize, more than that
-    /// for one that comes after.
+    /// The pixels that may be read: only the box for a crop before the resize, and more for a crop after it.
     pub(super) view: Rect,
-    /// The filter.
+    /// The filter of the resize.
     pub(super) resampling: Resampling,
 }
 
@@ -57,15 +56,15 @@ pub(super) struct Corner {
 /// How an image is mirrored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirror {
-    /// Left to right.
+    /// Whether the image is mirrored left to right.
     pub(super) across: bool,
-    /// Top to bottom.
+    /// Whether the image is mirrored top to bottom.
     pub(super) down: bool,
 }
 
 impl Sampling {
-    /// The sampling of a `width` x `height` image.
-    pub(super) fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
+    /// The part of a `width` x `height` image that is sampled.
+    pub(super) fn draw(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         let cropped = |view| Sampling::cropped(view, image.resampling);
         match image.framing {
             Framing::Resize | Framing::Fit => cropped(Rect::whole(width, height)),
@@ -74,17 +73,18 @@ impl Sampling {
         }
     }
 
-    /// The same part of an image of `from` after it was scaled to the size `to`.
-    pub(super) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
-        let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
+    /// The same part of an image of the size `from` after it was scaled to the size `to`.
+    pub(super) fn scaled(self, from: Size, to: Size) -> Sampling {
+        let x = f64::from(to.width) / f64::from(from.width);
+        let y = f64::from(to.height) / f64::from(from.height);
         let Rect { x: left, y: top, width, height } = self.view;
         let covering = |start: u32, length: u32, scale: f64, limit: u32| {
             let first = ((f64::from(start) * scale) as u32).min(limit - 1);
             let end = (f64::from(start + length) * scale).ceil() as u32;
             (first, end.clamp(first + 1, limit) - first)
         };
-        let (left, width) = covering(left, width, x, to.0);
-        let (top, height) = covering(top, height, y, to.1);
+        let (left, width) = covering(left, width, x, to.width);
+        let (top, height) = covering(top, height, y, to.height);
         Sampling {
             left: self.left * x,
             top: self.top * y,
@@ -107,8 +107,8 @@ impl Sampling {
     }
 }
 
-/// torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform aspect ratio,
-/// then the largest centred box within the ratios.
+/// Draws like torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform
+/// aspect ratio, then the largest centred box within the ratios.
 fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rect {
     let area = f64::from(width) * f64::from(height);
     let ratio = image.ratio_range();
@@ -124,28 +124,31 @@ fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rec
             return Rect { x, y, width: w, height: h };
         }
     }
-    let (w, h) = fallback_crop(ratio, width, height);
+    let Size { height: h, width: w } = fallback_crop(ratio, width, height);
     Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
 }
 
-/// Width and height of the largest box within the ratios.
-fn fallback_crop(ratio: (f64, f64), width: u32, height: u32) -> (u32, u32) {
+/// The size of the largest box whose width divided by its height is from `narrowest` to `widest`.
+fn fallback_crop((narrowest, widest): (f64, f64), width: u32, height: u32) -> Size {
     let shape = f64::from(width) / f64::from(height);
-    if shape < ratio.0 {
-        (width, rounded(f64::from(width) / ratio.0).clamp(1, height))
-    } else if shape > ratio.1 {
-        (rounded(f64::from(height) * ratio.1).clamp(1, width), height)
+    if shape < narrowest {
+        Size { height: rounded(f64::from(width) / narrowest).clamp(1, height), width }
+    } else if shape > widest {
+        Size { height, width: rounded(f64::from(height) * widest).clamp(1, width) }
     } else {
-        (width, height)
+        Size { height, width }
     }
 }
 
-/// Lower limits of the width and height of a random crop of a `width` x `height` image.
+/// The lower limits of the width and height that a random crop of a `width` x `height` image has.
 pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64) {
     let area = f64::from(width) * f64::from(height) * image.scale_range().0;
     let (narrowest, widest) = image.ratio_range();
     let fallback = fallback_crop((narrowest, widest), width, height);
-    ((area * narrowest).sqrt().min(f64::from(fallback.0)), (area / widest).sqrt().min(f64::from(fallback.1)))
+    (
+        (area * narrowest).sqrt().min(f64::from(fallback.width)),
+        (area / widest).sqrt().min(f64::from(fallback.height)),
+    )
 }
 
 /// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is
@@ -217,7 +220,7 @@ fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Res
     (from, to - from)
 }
 
-/// Python's `int(round(x))`: halves go to the even neighbour.
+/// Rounds like Python's `int(round(x))`: halves go to the even neighbour.
 fn rounded(x: f64) -> u32 {
     x.round_ties_even() as u32
 }

@@ -1,4 +1,4 @@
-//! Images in the forms in which a cache keeps them: decoded up to the first random step.
+//! The forms in which a cache keeps images: decoded up to the first random step.
 //!
 //! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size
 //! that it has there. Before a random crop the whole image is kept: the crop is drawn from the same numbers,
@@ -38,11 +38,11 @@ use super::{jpeg, packed, raster};
 /// The quality of a kept JPEG.
 const QUALITY: u8 = 95;
 
-/// The cost of Huffman decoding for each bit that a pixel has in the file, relative to all the rest of
-/// decoding. Photographs of 0.9 to 4.5 bits took 0.69 to 0.35 of the processor time without it.
+/// The cost of Huffman decoding for each bit that a pixel has in the file, relative to the rest of decoding.
+/// Without Huffman decoding, photographs of 0.9 to 4.5 bits took 0.69 to 0.35 of the processor time.
 const HUFFMAN_COST_OF_BIT: f64 = 0.42;
 
-/// A resized image with a larger share of the pixels is not kept: the file is.
+/// The largest share of the pixels that a resized image may have; if it has more, the file is kept.
 const MAX_PIXEL_SHARE: f64 = 0.7;
 
 /// The form in which an image is kept.
@@ -60,7 +60,8 @@ pub enum Form {
 const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
-    /// Whether images can be kept in this form. Raw pixels have none: there is nothing to decode.
+    /// Whether images can be kept in this form. Raw pixels cannot be kept, because there is nothing to
+    /// decode.
     pub fn has_form(&self, form: Form) -> bool {
         self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight)
     }
@@ -78,7 +79,7 @@ impl Image {
     /// and for coefficients of photographs.
     ///
     /// # Errors
-    /// The errors of [`decode_into`](crate::decode_into), as far as the header shows them.
+    /// The errors of [`decode_into`](crate::decode_into) that the header shows.
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         if self.raw.is_some() {
             return Ok(encoded.len() as u64);
@@ -95,8 +96,8 @@ impl Image {
         })
     }
 
-    /// The share of an image's pixels that is left when it is kept as a JPEG, and so of the cost of decoding
-    /// it.
+    /// The share of an image's pixels that is left when it is kept as a JPEG. The cost of decoding falls to
+    /// the same share.
     ///
     /// # Errors
     /// The errors of [`kept_bytes`](Self::kept_bytes).
@@ -105,8 +106,8 @@ impl Image {
         Ok(if self.raw.is_none() && saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
     }
 
-    /// The share of the cost of decoding that is left when an image is kept as its coefficients, by the size
-    /// of its file.
+    /// The share of the cost of decoding that is left when an image is kept as its coefficients, estimated
+    /// from the size of its file.
     ///
     /// # Errors
     /// The errors of [`kept_bytes`](Self::kept_bytes).
@@ -119,8 +120,8 @@ impl Image {
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// The form from which [`decode_into`](crate::decode_into) decodes an image with less work than from its
-    /// file. Raw pixels stay as they are.
+    /// Converts an image to the form from which [`decode_into`](crate::decode_into) decodes it with less work
+    /// than from its file. Raw pixels stay as they are.
     ///
     /// ```
     /// use forebay_image::{Form, Image, RowKey, encode_jpeg};
@@ -232,8 +233,8 @@ impl Image {
         }
     }
 
-    /// The spec without the steps after a random one, and without those that do not matter before one. Its
-    /// number type is that of the deepest file.
+    /// The spec without everything that comes after the first random step or does not affect the steps before
+    /// it. Its number type is that of the deepest file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.layout(Layout::Nhwc).dtype(match self.depth() {
@@ -250,7 +251,7 @@ impl Image {
         image
     }
 
-    /// The spec before a JPEG, which is in colour, and whose size depends on the crops.
+    /// The spec of an image that becomes a JPEG, which is in colour, and whose size depends on the crops.
     fn before_compression(&self) -> Image {
         let mut image = self.before_randomness();
         image.grayscale = false;

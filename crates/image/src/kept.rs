@@ -1,4 +1,4 @@
-//! The bytes of images that were kept, and the way from them to a slot.
+//! The bytes of images that were kept, and how they are decoded into a slot.
 
 use forebay_base::Result;
 
@@ -12,17 +12,18 @@ use super::refuse::{bad_row, check_size};
 use super::resample::Decoded;
 use super::scratch::Scratch;
 use super::shown::Shown;
-use super::spec::{Framing, Image};
+use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
 
-/// The first bytes of kept pixels: unlike any image file, and unlike text.
+/// The first bytes of kept pixels, which differ from those of any image file and from text.
 pub(super) const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
 /// The first bytes of kept pixels of 16 bits.
 pub(super) const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
 /// The first bytes of a kept JPEG.
 pub(super) const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
 
-/// The mark, then width, height and channels as 32-bit little-endian numbers.
+/// The number of bytes of the header: the mark, then width, height and channels as 32-bit little-endian
+/// numbers.
 pub(super) const HEADER: usize = 20;
 
 /// Whether bytes are an image that was kept.
@@ -41,8 +42,8 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
 }
 
 /// The width and height of a kept image before a random crop, which is drawn on this size, or before it was
-/// made to fit a canvas; for other framings, the size in which it is kept. Coefficients have the size of the
-/// original image.
+/// shrunk to fit a canvas. For other framings, the size in which it is kept. Coefficients have the size of
+/// the original image.
 pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     if jpeg::is_coefficients(kept) {
         return jpeg::coefficients_seen_size(image, kept);
@@ -62,7 +63,7 @@ fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
         .ok_or_else(|| bad_row("a kept image ends early"))
 }
 
-/// Brings an image that [was decoded](is_decoded) before it was kept into its slot.
+/// Decodes an image that [was decoded](is_decoded) before it was kept into its slot.
 pub(super) fn decode_into(
     image: &Image,
     kept: &[u8],
@@ -83,7 +84,11 @@ pub(super) fn decode_into(
         }
     };
     if kept.starts_with(&RESIZED) {
-        let shown = Shown::new(image, |w, h| frame.scaled((width, height), (w, h)), slot);
+        let shown = Shown::new(
+            image,
+            |w, h| frame.scaled(Size { height, width }, Size { height: h, width: w }),
+            slot,
+        );
         return decoder.decode_into(image, body, &mut [shown], (stages, workspace));
     }
     let (frame, width, height) = match image.framing {

@@ -1,8 +1,8 @@
 //! Masks of images: the class of each pixel, as a PNG of one channel.
 //!
-//! The numbers are the stored ones: the indices of a palette, or the bits themselves if there are fewer than
-//! eight. A mask gets the crop, size and flips of its image, by the nearest pixel, so no class appears that
-//! is not stored.
+//! The values of pixels are the stored ones: the indices of a palette, or the bits themselves if there are
+//! fewer than eight. A mask gets the crop, size and flips of its image, by the nearest pixel, so no class
+//! appears that is not stored.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -24,7 +24,8 @@ use super::workspace::Workspace;
 /// where the image does not cover its canvas. `drawn` is the image's geometry.
 ///
 /// # Errors
-/// It is not a PNG of one channel, has more bits than `dtype` or another size than the image, or is damaged.
+/// Fails if the mask is not a PNG of one channel, has more bits than `dtype` or another size than the image,
+/// or is damaged.
 pub fn decode_mask(
     workspace: &Workspace,
     image: &Image,
@@ -91,7 +92,7 @@ pub fn decode_mask(
     })
 }
 
-/// The nearest pixels of the part that is shown, mirrored if the image is.
+/// Samples the nearest pixels of the part that is shown, mirrored if the image is.
 fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: &mut [u8]) {
     let (pixels, _) = pixels.as_chunks::<BYTES>();
     let (slot, _) = slot.as_chunks_mut::<BYTES>();
@@ -105,12 +106,12 @@ fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: 
     }
 }
 
-/// The pixel of the image that each output pixel along an axis shows: torchvision's nearest, the one at its
-/// upper left corner. It is computed in 32 bits as there, which matters if that corner is on a border.
+/// For each output pixel along an axis, the pixel of the image that it shows: as in torchvision, the one at
+/// its upper left corner. It is computed in 32 bits as there, which matters if that corner is on a border.
 fn nearest(start: f64, length: f64, target: u32, limit: u32, mirrored: bool) -> Vec<usize> {
     let scale = length / f64::from(target);
-    // A crop before the resize begins at a whole pixel of the image, and one after it at one of the resized
-    // image.
+    // A crop before the resize begins at a whole pixel of the image, and a crop after it at a whole pixel of
+    // the resized image.
     let (before, after) = match start.fract() == 0.0 && length.fract() == 0.0 {
         true => (start as u32, 0.0),
         false => (0, (start / scale).round() as f32),
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use crate::RowKey;
 
-    /// A PNG of one channel whose rows are `rows`, as its bits are stored.
+    /// A PNG of one channel whose stored rows are `rows`.
     fn encoded(width: u32, color: png::ColorType, depth: png::BitDepth, rows: &[u8], height: u32) -> Vec<u8> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -182,7 +183,7 @@ mod tests {
         use png::{BitDepth, ColorType};
         let levels: Vec<u8> = (0..48 * 60).map(|at| (at * 7 % 251) as u8).collect();
         let file = encoded(60, ColorType::Grayscale, BitDepth::Eight, &levels, 48);
-        // If nothing is resized, the grey image itself has the same values.
+        // If nothing is resized, the grey image has the same values as the mask.
         let whole = Image::resize(48, 60).grayscale().flip().vertical_flip();
         let crop = Image::center_crop((40, 32)).resize_shorter(48).grayscale().flip_with(1.0);
         for image in [whole, crop] {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum MaskType {
-    /// `uint8`: PNG of up to 8 bits. The default.
+    /// `uint8`, for PNG of up to 8 bits. The default.
     #[default]
     #[serde(rename = "uint8")]
     U8,
-    /// `uint16`: PNG of up to 16 bits.
+    /// `uint16`, for PNG of up to 16 bits.
     #[serde(rename = "uint16")]
     U16,
 }
@@ -25,7 +25,7 @@ impl MaskType {
     /// Every mask type.
     pub const ALL: [MaskType; 2] = [MaskType::U8, MaskType::U16];
 
-    /// Bytes of one pixel.
+    /// The number of bytes of one pixel.
     pub const fn bytes(self) -> usize {
         match self {
             MaskType::U8 => size_of::<u8>(),
@@ -33,7 +33,7 @@ impl MaskType {
         }
     }
 
-    /// The name that numpy and torch use.
+    /// The name of the type in numpy and torch.
     pub const fn name(self) -> &'static str {
         match self {
             MaskType::U8 => "uint8",

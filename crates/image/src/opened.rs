@@ -1,4 +1,4 @@
-//! An image that is decoded whole, between its header and its pixels.
+//! An image that is decoded as a whole, between reading its header and reading its pixels.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -6,16 +6,17 @@ use image::metadata::Orientation;
 use super::depth::Depth;
 use super::format::Header;
 
-/// An image whose header was read: the memory that decoding it takes, and the way to decode it.
+/// An image whose header was read. It says how much memory decoding takes, and decodes the pixels.
 pub(super) trait Pending {
-    /// The bytes of the buffer that it is decoded into: three levels for each pixel, or more.
+    /// The number of bytes of the buffer into which the image is decoded: three levels for each pixel, or
+    /// more.
     fn buffer_bytes(&self) -> u64;
 
     /// The most bytes that the decoder takes in addition to the buffer.
     fn beside_bytes(&self) -> u64;
 
-    /// Decodes into the buffer, whose content is arbitrary before. Afterwards it begins with all pixels as
-    /// RGB of the depth in which the image was opened.
+    /// Decodes into the buffer, whose content may be arbitrary. Afterwards the buffer begins with all pixels
+    /// as RGB of the depth in which the image was opened.
     fn read(self: Box<Self>, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -23,7 +24,7 @@ pub(super) trait Pending {
 pub(super) struct Opened<'a> {
     pub(super) header: Header,
     pub(super) orientation: Orientation,
-    /// The depth in which it is decoded.
+    /// The depth in which the image is decoded.
     pub(super) depth: Depth,
     pub(super) pending: Box<dyn Pending + 'a>,
 }

@@ -16,18 +16,18 @@ use super::rotation::Turn;
 use super::shown::Shown;
 use super::spec::{Image, Size};
 
-/// The buffers of a thread for the pixels of an image, in the order in which they pass through them.
+/// A thread's buffers for the pixels of an image, in the order in which the pixels pass through them.
 #[derive(Default)]
 pub(super) struct Stages {
     /// Decoded pixels.
     pub(super) pixels: Buffer,
-    /// Decoded pixels in their second form: turned, or of fewer bits.
+    /// Decoded pixels after they were turned or reduced to fewer bits.
     pub(super) second: Buffer,
     pub(super) output: Output,
 }
 
 impl Stages {
-    /// Bytes that it holds between two images.
+    /// The number of bytes that the buffers hold between two images.
     pub(super) fn bytes(&self) -> u64 {
         self.pixels.bytes() + self.second.bytes() + self.output.bytes()
     }
@@ -55,25 +55,25 @@ impl Stages {
 /// An image that was decoded as a whole and has not been turned yet.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// The rectangle of the whole image as stored.
+    /// The rectangle of the whole image, as stored.
     pub(super) rect: Rect,
-    /// The orientation to show it in.
+    /// The orientation in which the image is shown.
     pub(super) orientation: Orientation,
     pub(super) depth: Depth,
 }
 
-/// The state of a thread in the stages after decoding.
+/// A thread's state for the stages after decoding.
 #[derive(Default)]
 pub(super) struct Output {
     resampler: Resampler,
     table: ValueTable,
-    /// Pixels at the target size, if the slot takes another form of them, or if they are turned on the way.
+    /// Pixels at the target size, if the slot needs them in another form, or if they are turned afterwards.
     target: Buffer,
     blur: BlurScratch,
 }
 
 impl Output {
-    /// Works like [`fill`](Self::fill) for all images that are made of `decoded`.
+    /// Works like [`fill`](Self::fill) for all images that are made from `decoded`.
     pub(super) fn fill_each(
         &mut self,
         decoded: Decoded<'_>,
@@ -107,8 +107,8 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a slot that the image covers: directly if the slot is plain bytes,
-    /// else in a second pass.
+    /// Works like [`fill`](Self::fill) for a slot that the image covers: directly if the slot holds plain
+    /// bytes, otherwise in a second pass.
     fn fill_all(
         &mut self,
         image: &Image,
@@ -131,7 +131,7 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a slot that takes another form of pixels.
+    /// Works like [`fill`](Self::fill) for a slot that needs another form of pixels.
     fn fill_in_form(
         &mut self,
         image: &Image,
@@ -155,7 +155,7 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a slot with a turned image.
+    /// Works like [`fill`](Self::fill) for a slot with an image that is turned.
     fn fill_turned(
         &mut self,
         image: &Image,
@@ -167,7 +167,7 @@ impl Output {
         let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
         let target = self.target.take(bytes);
         self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), target)?;
-        // No form of pixels takes fewer bytes than these do.
+        // Pixels take at least as many bytes in any other form.
         turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
         if depth == Depth::Eight {
             frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
@@ -193,7 +193,8 @@ pub(super) fn bytes_after(channels: usize, whole: Whole, shown: &[Shown<'_>]) ->
     turned.saturating_add(bytes_of_fills(shown, &Shown::frames(shown, width, height), 1, depth))
 }
 
-/// The most bytes that [`Output::fill_each`] takes: those of one image, since they follow one another.
+/// The most bytes that [`Output::fill_each`] takes: those of the largest image, since the images are made one
+/// after another.
 pub(super) fn bytes_of_fills(shown: &[Shown<'_>], frames: &[Frame], reduction: u32, depth: Depth) -> u64 {
     let each = shown.iter().zip(frames);
     each.map(|(shown, frame)| bytes_of_fill(shown.image, frame, reduction, depth)).max().unwrap_or(0)

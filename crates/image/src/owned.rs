@@ -1,4 +1,4 @@
-//! Decodes one encoded image to pixels in memory of their own, for callers without a slot.
+//! Decodes one encoded image to newly allocated memory, for callers without a slot.
 
 use forebay_base::Result;
 
@@ -36,7 +36,7 @@ impl Pixels {
         &self.bytes
     }
 
-    /// The numbers, without a copy.
+    /// Returns the numbers without copying them.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -75,7 +75,8 @@ impl Image {
     /// The spec that decodes one image in its own size, like [`decode`]. Only the header is read.
     ///
     /// # Errors
-    /// It is not an image, or has more pixels than the default of [`Image::max_pixels`].
+    /// Fails if the bytes are not an image, or the image has more pixels than the default of
+    /// [`Image::max_pixels`].
     pub fn as_stored(encoded: &[u8]) -> Result<Image> {
         let any = Image::resize(1, 1);
         let (width, height) = seen_size(&any, encoded)?;
@@ -83,8 +84,8 @@ impl Image {
         Ok(any.of_size(Size { height, width }))
     }
 
-    /// The spec for one image. If this one is [ragged](Image::ragged), the slot then takes no more than the
-    /// image shows; otherwise the spec is unchanged. Only the header is read.
+    /// The spec for one image. If this spec is [ragged](Image::ragged), the result has the size in which the
+    /// image is shown; otherwise the spec is unchanged. Only the header is read.
     ///
     /// # Errors
     /// The errors of [`Drawn::of`].

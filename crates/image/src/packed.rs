@@ -1,4 +1,4 @@
-//! Cells that hold the coefficients of a JPEG instead of its file, as Parquet stores them.
+//! Cells that hold the coefficients of a JPEG instead of its file. Parquet stores such cells.
 //!
 //! Such a cell is the [kept form](super::kept) of coefficients, which its own module describes, preceded by
 //! 16 bytes:
@@ -8,10 +8,10 @@
 //! | 8 | `F4 66 62 63 65 0D 0A 01`: the mark, of which the last byte is the version |
 //! | 8 | xxh3-64 of all bytes that follow, little-endian |
 //!
-//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has one too: a
-//! damaged cell is a bad row, not wrong pixels. The field of the column has the Arrow extension type
-//! [`EXTENSION`], with the version in its metadata; cells are recognised by the mark alone, so that a column
-//! may also hold files.
+//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has a checksum
+//! too, which turns a damaged cell into a bad row instead of wrong pixels. The field of the column has the
+//! Arrow extension type [`EXTENSION`], with the version in its metadata. Cells are recognised by their mark
+//! alone, so that a column may also hold files.
 
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -28,7 +28,7 @@ pub const EXTENSION: &str = "forebay.jpeg_coefficients";
 /// The version of the cells that are written, and the latest version that can be read.
 pub const VERSION: u8 = 1;
 
-/// The mark of every version, which the version follows.
+/// The mark of all versions; the version follows it.
 const MARK: [u8; 7] = *b"\xF4fbce\r\n";
 const CHECKSUM: usize = size_of::<u64>();
 const HEAD: usize = MARK.len() + size_of::<u8>() + CHECKSUM;
@@ -38,8 +38,8 @@ pub fn is_packed(cell: &[u8]) -> bool {
     cell.starts_with(&MARK)
 }
 
-/// The coefficients of a JPEG as a cell; `None` if it must stay a file: it is not a JPEG, damaged, too large,
-/// not in grey or in three colours, or of an unsupported kind.
+/// Packs the coefficients of a JPEG into a cell; `None` if it must stay a file: it is not a JPEG, damaged,
+/// too large, not in grey or in three colours, or of an unsupported kind.
 ///
 /// ```
 /// use forebay_image::{encode_jpeg, pack, unpack};
@@ -61,8 +61,8 @@ pub fn pack(encoded: &[u8]) -> Option<Vec<u8>> {
     packed.ok().flatten().map(framed)
 }
 
-/// A baseline JPEG of the coefficients in a cell: every coefficient is that of the file from which the cell
-/// was made, and so is every pixel. Apart from segments that affect pixels, only the orientation is there.
+/// Makes a baseline JPEG of the coefficients in a cell: every coefficient, and so every pixel, is that of the
+/// file from which the cell was made. Apart from segments that affect pixels, only the orientation is kept.
 ///
 /// # Errors
 /// [`ErrorKind::BadRow`] for a cell that is damaged or of a later version, and for other bytes.
@@ -77,10 +77,10 @@ pub fn unpack(cell: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// The bytes after the checksum of a cell; any other cell unchanged.
+/// The bytes of a cell after its checksum; any other bytes are returned unchanged.
 ///
 /// # Errors
-/// The cell is damaged, or of a later version.
+/// Fails if the cell is damaged, or of a later version.
 pub(super) fn unframed(cell: &[u8]) -> Result<&[u8]> {
     let Some(rest) = cell.strip_prefix(&MARK) else { return Ok(cell) };
     let damaged = || bad_row("damaged coefficients of a JPEG: the checksum of the cell differs");
@@ -95,7 +95,8 @@ pub(super) fn unframed(cell: &[u8]) -> Result<&[u8]> {
     Ok(packed)
 }
 
-/// The bytes like [`unframed`], if only the size of an image is needed: decoding it will verify the checksum.
+/// Like [`unframed`], but does not verify the checksum, for callers that only need the size of an image:
+/// decoding it will verify the checksum.
 pub(super) fn unchecked(cell: &[u8]) -> &[u8] {
     if is_packed(cell) { cell.get(HEAD..).unwrap_or_default() } else { cell }
 }

@@ -1,4 +1,4 @@
-//! The storage of a pixel: its number type and the order of the axes.
+//! How pixels are stored: their number type and the order of the axes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ impl PixelType {
     pub const ALL: [PixelType; 5] =
         [PixelType::U8, PixelType::U16, PixelType::F16, PixelType::BF16, PixelType::F32];
 
-    /// Bytes of one channel of one pixel.
+    /// The number of bytes of one channel of one pixel.
     pub const fn bytes(self) -> usize {
         match self {
             PixelType::U8 => size_of::<u8>(),
@@ -51,7 +51,7 @@ impl PixelType {
         }
     }
 
-    /// The name that numpy and torch use.
+    /// The name of the type in numpy and torch.
     pub const fn name(self) -> &'static str {
         match self {
             PixelType::U8 => "uint8",
@@ -71,7 +71,7 @@ impl PixelType {
         }
     }
 
-    /// Whether the type can represent these values exactly; all of them fit a float.
+    /// Whether the type can represent these floats exactly.
     pub(super) fn holds(self, values: &[f32]) -> bool {
         let fits = |largest: u16| {
             values.iter().all(|value| (0.0..=f32::from(largest)).contains(value) && value.fract() == 0.0)
@@ -107,11 +107,12 @@ impl FromStr for PixelType {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Layout {
-    /// Rows, columns, channels: as images are stored, and as TensorFlow and JAX take them. The default.
+    /// Rows, columns, channels: the order in which images are stored, and which TensorFlow and JAX expect.
+    /// The default.
     #[default]
     #[serde(rename = "NHWC")]
     Nhwc,
-    /// Channels, rows, columns: as torchvision's models take them.
+    /// Channels, rows, columns: the order that torchvision's models expect.
     #[serde(rename = "NCHW")]
     Nchw,
 }

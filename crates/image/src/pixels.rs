@@ -5,10 +5,10 @@ use image::metadata::Orientation;
 use super::geometry::Rect;
 use super::spec::RGB;
 
-/// Channels of a CMYK pixel.
+/// The number of channels of a CMYK pixel.
 pub(super) const CMYK: usize = 4;
 
-/// ITU-R 601 luma weights in 1/65536, as Pillow's `convert("L")` has them; their sum is 65536.
+/// The luma weights of ITU-R 601 in 1/65536, as in Pillow's `convert("L")`; their sum is 65536.
 const LUMA_WEIGHTS: [u32; RGB] = [19_595, 38_470, 7_471];
 const LUMA_SHIFT: u32 = 16;
 
@@ -34,7 +34,7 @@ pub(super) fn wide_luma_in_place(pixels: &mut [[u8; 2]], count: usize) {
     for i in 0..count {
         let [r, g, b] = [pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]]
             .map(|level| u32::from(u16::from_ne_bytes(level)));
-        // The weights' sum times the largest level, plus half, fits 32 bits.
+        // The sum of the weights times the largest level, plus half, fits into 32 bits.
         let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
         pixels[i] = ((sum >> LUMA_SHIFT) as u16).to_ne_bytes();
     }
@@ -52,14 +52,14 @@ pub(super) fn inverted_cmyk_to_rgb_in_place(pixels: &mut [u8], count: usize) {
     }
 }
 
-/// A product of two bytes over 255, rounded: Pillow's `MULDIV255`.
+/// Divides a product of two bytes by 255, rounded, like Pillow's `MULDIV255`.
 fn divided_by_255(product: u32) -> u32 {
     let rounded = product + 128;
     ((rounded >> 8) + rounded) >> 8
 }
 
-/// Converts `count` pixels of `channels` levels to RGB, in place: the first three, or the grey one three
-/// times.
+/// Converts `count` pixels of `channels` levels to RGB in place: keeps the first three levels, or repeats the
+/// grey one.
 pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
     let copy = |buffer: &mut [L], at: usize| {
         let from = at * channels;
@@ -146,7 +146,7 @@ mod tests {
         let (none, all) = ([0; 2], u16::MAX.to_ne_bytes());
         let mut pixels = [all, none, none, none, all, none, none, none, all];
         wide_luma_in_place(&mut pixels, 3);
-        // 0.299, 0.587 and 0.114 of white.
+        // These are 0.299, 0.587 and 0.114 of white.
         assert_eq!(
             pixels[..3].iter().map(|level| u16::from_ne_bytes(*level)).collect::<Vec<_>>(),
             [19_595, 38_469, 7_471]
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(pixels[..9], [255, 255, 255, 0, 0, 0, 0, 255, 255]);
     }
 
-    /// These are the images that EXIF's eight numbers store for one seen as `1 2 3 / 4 5 6`.
+    /// The images are those that EXIF's eight orientations store for one that is seen as `1 2 3 / 4 5 6`.
     #[test]
     fn all_eight_orientations_are_seen_alike() {
         let seen = [1, 2, 3, 4, 5, 6];

@@ -1,9 +1,10 @@
-//! PNG: rows are processed one after the other, each as soon as it is inflated.
+//! Decodes PNG row by row, processing each row as soon as it is inflated.
 //!
-//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept unless both are
-//! asked for. All of this is done row by row, so that an image takes three levels for each pixel in any
-//! stored form. Only interlaced images are held as a whole in stored form. For an animation the default image
-//! is shown. Texts and colour profiles, which a few bytes can expand to a lot of memory, are skipped.
+//! Alpha is dropped, palettes and low bit depths are expanded, and 16-bit levels keep their high byte unless
+//! all 16 bits are wanted. All of this is done row by row, so that an image takes three levels for each pixel
+//! in any stored form. Only interlaced images are held as a whole in stored form. For an animation the
+//! default image is shown. Texts and colour profiles, which can expand from a few bytes to a lot of memory,
+//! are skipped.
 
 use std::io::Cursor;
 
@@ -24,12 +25,13 @@ use super::spec::RGB;
 /// more.
 const DECODER_BYTES: usize = 64 << 20;
 
-/// The rows that the decoder holds in addition to ours: filtered and unfiltered ones, and one in its last
-/// form.
+/// The number of rows that the decoder holds in addition to ours: filtered and unfiltered ones, and one in
+/// its last form.
 const ROWS_HELD: u64 = 4;
 
-/// The bytes of the signature; below, those of a chunk in addition to its content.
+/// The number of bytes of the signature.
 const SIGNATURE: usize = 8;
+/// The number of bytes of a chunk in addition to its content.
 const CHUNK_LENGTH: usize = 4;
 const CHUNK_HEAD: usize = 8;
 const CHUNK_CRC: usize = 4;
@@ -64,7 +66,7 @@ impl<'a> Png<'a> {
         self.reader.info().size()
     }
 
-    /// The depth in which it is decoded.
+    /// The depth in which the image is decoded.
     pub(super) fn depth(&self) -> Depth {
         match self.reader.output_color_type() {
             (_, BitDepth::Sixteen) => Depth::Sixteen,
@@ -72,7 +74,7 @@ impl<'a> Png<'a> {
         }
     }
 
-    /// The orientation in its `eXIf` chunk, before the image's data or after it.
+    /// The orientation in the image's `eXIf` chunk, before its data or after it.
     pub(super) fn orientation(&self) -> Orientation {
         chunk(self.encoded, b"eXIf").map_or(Orientation::NoTransforms, exif::orientation)
     }
@@ -96,7 +98,7 @@ impl Pending for Png<'_> {
     }
 
     fn beside_bytes(&self) -> u64 {
-        // As stored, a row may have twice the bits.
+        // A stored row may have twice as many bits.
         self.row_bytes().saturating_mul(2 * ROWS_HELD)
     }
 
@@ -134,7 +136,7 @@ impl Pending for Png<'_> {
     }
 }
 
-/// Converts a row of levels of another kind of pixel to RGB.
+/// Converts a row of levels from another kind of pixel to RGB.
 fn colours<L: Copy>(from: &[L], color: ColorType, to: &mut [L], native: impl Fn(L) -> L) {
     let (to, _) = to.as_chunks_mut::<RGB>();
     match color {
@@ -150,7 +152,7 @@ fn colours<L: Copy>(from: &[L], color: ColorType, to: &mut [L], native: impl Fn(
     }
 }
 
-/// A stored number of 16 bits in native byte order.
+/// A stored 16-bit number in native byte order.
 fn native(stored: [u8; 2]) -> [u8; 2] {
     u16::from_be_bytes(stored).to_ne_bytes()
 }
@@ -164,7 +166,7 @@ pub(super) struct Classes<'a> {
 
 impl<'a> Classes<'a> {
     /// # Errors
-    /// The PNG has several channels, or more bits than `dtype`.
+    /// Fails if the PNG has several channels, or more bits than `dtype`.
     pub(super) fn open(encoded: &'a [u8], dtype: MaskType) -> Result<Self> {
         let mut decoder =
             png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });

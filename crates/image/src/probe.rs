@@ -1,5 +1,5 @@
-//! The information in the header of an image, before a pixel is decoded: its size, and so the part that is
-//! shown.
+//! Reads the header of an image, before a pixel is decoded: its size, from which the part that is shown
+//! follows.
 
 use forebay_base::Result;
 
@@ -18,7 +18,7 @@ impl Drawn {
     /// read.
     ///
     /// # Errors
-    /// It is not an image, or has too many pixels.
+    /// Fails if the bytes are not an image, or the image has too many pixels.
     pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
         let (width, height) = match packed::unchecked(encoded) {
             kept if image.raw.is_none() && kept::is_kept(kept) => kept::drawn_on(image, kept)?,

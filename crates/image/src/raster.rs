@@ -1,13 +1,13 @@
-//! Images that are decoded as a whole: PNG, and the [`formats`] that a build may leave out.
+//! Images that are decoded as a whole: PNG, and the other [`formats`], which a build may leave out.
 //!
 //! Pixels are those of Pillow's `convert("RGB")`: alpha is dropped without blending, palettes are expanded,
 //! 16-bit channels keep their high byte, or both bytes if 16 bits are asked for. The differences are:
 //!
-//! * Pillow makes 16-bit grey white wherever the value is above 255, which loses nearly all of it. Here it
-//!   keeps its high byte, as colour does in both; if a TIFF says that white is 0, it is inverted, which
-//!   Pillow does not do.
+//! * Pillow turns 16-bit grey white wherever the value is above 255, which loses most of the image. Here grey
+//!   keeps its high byte, like colour in both libraries. If a TIFF says that white is 0, it is inverted,
+//!   which Pillow does not do.
 //! * Pillow always turns a TIFF as its tag says. Here all formats are turned in the same way, on request.
-//! * Inks and JPEG inside a TIFF are rounded differently, by a level or two of 255.
+//! * CMYK, and JPEG inside a TIFF, are rounded differently, by a level or two of 255.
 
 use forebay_base::Result;
 use image::metadata::Orientation;

@@ -1,4 +1,4 @@
-//! Raw pixels: the levels of an image as stored in a cell, of the size that the spec says.
+//! Raw pixels: the levels of an image, stored in a cell without a header. The spec gives their size.
 
 use forebay_base::Result;
 
@@ -14,7 +14,7 @@ use super::sniff::{is_jpeg, sniff};
 use super::spec::{Image, RGB, Raw, Size};
 use super::workspace::Workspace;
 
-/// Brings raw pixels into a slot.
+/// Converts raw pixels into the content of a slot.
 pub(super) fn decode_into(
     image: &Image,
     raw: Raw,
@@ -26,7 +26,7 @@ pub(super) fn decode_into(
     let Size { height, width } = size(raw, cell)?;
     let (frame, channels) = (frame_of(width, height), image.channels());
     let count = width as usize * height as usize;
-    // One channel is in the same order in both layouts.
+    // With one channel, both layouts have the same order.
     let is_ready = raw.channels() == channels && (raw.pixel_layout() == Layout::Nhwc || channels == 1);
     let arranged = if is_ready { 0 } else { count * channels };
     let needed = bytes_of_fill(image, &frame, 1, Depth::Eight).saturating_add(arranged as u64);
@@ -47,7 +47,7 @@ pub(super) fn decode_into(
 /// The size of raw pixels.
 ///
 /// # Errors
-/// The cell has another number of bytes.
+/// Fails if the cell has another number of bytes.
 pub(super) fn size(raw: Raw, cell: &[u8]) -> Result<Size> {
     if cell.len() == raw.bytes() {
         return Ok(raw.size());
@@ -59,7 +59,7 @@ pub(super) fn size(raw: Raw, cell: &[u8]) -> Result<Size> {
     })
 }
 
-/// Writes levels as RGB or luma, the levels of a pixel side by side.
+/// Writes levels as RGB or luma, with the levels of a pixel side by side.
 fn arrange(raw: Raw, cell: &[u8], channels: usize, to: &mut [u8]) {
     let stored = raw.channels();
     match raw.pixel_layout() {

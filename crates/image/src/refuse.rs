@@ -1,4 +1,4 @@
-//! The reasons why an image is refused: its bytes are damaged, or it is larger than allowed.
+//! Errors for images that are refused: their bytes are damaged, or they are larger than allowed.
 
 use std::fmt;
 
@@ -27,12 +27,12 @@ pub(super) fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()>
     Ok(())
 }
 
-/// The error of a decoder, with its message.
+/// The error for a message of a decoder.
 pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
     bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
 }
 
-/// Runs a decoder that may panic on malformed input, as some have.
+/// Runs a decoder that may panic on malformed input, as some decoders have done.
 pub(super) fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
     panics::caught(work).unwrap_or_else(|_| Err(bad_row(format!("corrupt {format}: the decoder panicked"))))
 }

@@ -24,7 +24,7 @@ pub(super) use decoded::Decoded;
 use part::Part;
 pub(super) use part::reduced;
 
-/// The state of a thread: intermediate rows, and weights.
+/// A thread's intermediate rows and weights.
 #[derive(Default)]
 pub(super) struct Resampler {
     library: fir::Resizer,
@@ -45,7 +45,7 @@ impl Resampler {
         target: &mut [u8],
     ) -> Result<()> {
         let view = reduced(sampling.view, decoded.reduction);
-        let part = Part::of(sampling, decoded.reduction, view);
+        let part = Part::covering(sampling, decoded.reduction, view);
         #[cfg(target_arch = "x86_64")]
         if sampling.resampling == Resampling::Bilinear
             && (self.avx512.resize(decoded, (view, part), (size, mirror), target)
@@ -93,7 +93,7 @@ impl Resampler {
         self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
     }
 
-    /// Bytes of intermediate rows that it keeps.
+    /// The number of bytes that the intermediate rows keep allocated.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.library.size_of_internal_buffers() as u64;
         #[cfg(target_arch = "x86_64")]
@@ -109,7 +109,7 @@ const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
 /// The bytes of the weights of one target pixel along one axis, in addition to the weights themselves.
 const WEIGHTS_HEAD: u64 = 64;
 
-/// The target pixels whose weights are computed together.
+/// The number of target pixels whose weights are computed together.
 #[cfg(target_arch = "x86_64")]
 const WEIGHED_TOGETHER: u64 = weights::GROUP as u64;
 #[cfg(not(target_arch = "x86_64"))]
@@ -130,8 +130,8 @@ pub(super) fn resampling_bytes(
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
-        // To each side the filter reaches as many pixels as correspond to one of the target, or several times
-        // as many.
+        // On each side the filter reaches the source pixels that correspond to one target pixel, or several
+        // times as many.
         let reached = 2 * u64::from(from.div_ceil(to).max(1) * sampling.resampling.reach()) + 1;
         u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
     };

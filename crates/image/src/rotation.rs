@@ -1,4 +1,4 @@
-//! Turns images at random about their centre, after they were resized and mirrored.
+//! Rotates images at random about their centre, after they were resized and mirrored.
 //!
 //! The formulas are those of torchvision's `rotate` on tensors, with `expand=False`.
 
@@ -15,11 +15,11 @@ pub(super) struct Turn {
     fill: [u8; RGB],
 }
 
-/// The pixels around a place of an image.
+/// The four pixels around a place of an image.
 struct Corner {
     column: i64,
     row: i64,
-    /// The distance of the place from that pixel's centre towards the next one, along each axis.
+    /// The distance of the place from the first pixel's centre towards the next one, along each axis.
     right: f32,
     down: f32,
 }
@@ -28,7 +28,7 @@ impl Turn {
     /// The rotation that is drawn for the image of a row.
     pub(super) fn draw(image: &Image, key: RowKey) -> Option<Turn> {
         let Rotation { degrees, interpolation, fill } = image.rotation?;
-        let degrees = Draws::of(key, Operation::Rotation).uniform(degrees);
+        let degrees = Draws::for_operation(key, Operation::Rotation).uniform(degrees);
         Some(Turn { degrees, interpolation, fill })
     }
 
@@ -36,7 +36,7 @@ impl Turn {
         self.degrees.to_radians().sin_cos()
     }
 
-    /// The place of a point of an image in the turned one. Both are relative to the centre.
+    /// Maps a point of an image to the turned image. Both places are relative to the centre.
     pub(super) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (sin, cos) = self.sin_cos();
         (cos * x + sin * y, cos * y - sin * x)
@@ -62,7 +62,7 @@ impl Turn {
         }
     }
 
-    /// Turns pixels that have as many levels, or bytes, as the fill, by the nearest pixel.
+    /// Turns pixels by the nearest pixel. Pixels have as many levels, or bytes, as the fill.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],
@@ -90,7 +90,7 @@ impl Turn {
         let (from, _) = from.as_chunks::<CHANNELS>();
         let (to, _) = to.as_chunks_mut::<CHANNELS>();
         self.each(size, |at, x, y| {
-            let Corner { column, row, right, down } = Corner::of(x, y);
+            let Corner { column, row, right, down } = Corner::around(x, y);
             let (mut sums, mut inside) = ([0f32; CHANNELS], 0f32);
             for (column, across) in [(column, 1.0 - right), (column + 1, right)] {
                 for (row, along) in [(row, 1.0 - down), (row + 1, down)] {
@@ -103,12 +103,12 @@ impl Turn {
             }
             for ((to, sum), fill) in to[at].iter_mut().zip(sums).zip(fill) {
                 let fill = fill.value();
-                *to = L::of(((sum - fill) * inside + fill).round_ties_even());
+                *to = L::from_value(((sum - fill) * inside + fill).round_ties_even());
             }
         });
     }
 
-    /// Calls `write` with the number of each pixel of the result, and its place in the image.
+    /// Calls `write` with the number of each pixel of the result and the place in the image that it shows.
     fn each(&self, size: Size, mut write: impl FnMut(usize, f64, f64)) {
         let (sin, cos) = self.sin_cos();
         let (middle_x, middle_y) = (f64::from(size.width - 1) / 2.0, f64::from(size.height - 1) / 2.0);
@@ -125,7 +125,7 @@ impl Turn {
 }
 
 impl Corner {
-    fn of(x: f64, y: f64) -> Corner {
+    fn around(x: f64, y: f64) -> Corner {
         let (column, row) = (x.floor(), y.floor());
         Corner { column: column as i64, row: row as i64, right: (x - column) as f32, down: (y - row) as f32 }
     }

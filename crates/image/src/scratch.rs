@@ -1,15 +1,15 @@
-//! A decoder and the buffers between the stages, which a thread keeps from one image to the next.
+//! A decoder and the buffers between the stages, which a thread reuses for each image.
 
 use std::cell::RefCell;
 
 use super::jpeg::Decoder;
 use super::output::Stages;
 
-// The value is boxed, because a wheel shares the space for thread-local variables with all other libraries of
-// its process.
+// The value is boxed, because a wheel shares the memory for thread-local variables with all other libraries
+// of its process.
 thread_local!(static SCRATCH: RefCell<Box<Scratch>> = RefCell::default());
 
-/// One thread's decoder and buffers.
+/// The decoder and the buffers of one thread.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) decoder: Decoder,

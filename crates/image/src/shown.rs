@@ -1,9 +1,9 @@
-//! An image that is made of a cell. Several may be made of one cell, and share its decoding.
+//! An image that is made from a cell. Several images may be made from one cell, which is then decoded once.
 
 use super::frame::{Frame, FrameOf};
 use super::spec::Image;
 
-/// An image that is made of a cell: its spec, what determines its frame, and its slot.
+/// An image that is made from a cell: its spec, what determines its frame, and its slot.
 pub(super) struct Shown<'a> {
     pub(super) image: &'a Image,
     frame_of: Box<FrameOf<'a>>,
@@ -19,7 +19,7 @@ impl<'a> Shown<'a> {
         Shown { image, frame_of: Box::new(frame_of), slot }
     }
 
-    /// The frames of images that are made of a cell with this width and height.
+    /// The frames of images that are made from a cell with this width and height.
     pub(super) fn frames(shown: &[Self], width: u32, height: u32) -> Vec<Frame> {
         shown.iter().map(|shown| (shown.frame_of)(width, height)).collect()
     }

@@ -1,4 +1,4 @@
-//! The format of an image by its first bytes.
+//! Recognises the format of an image by its first bytes.
 
 use forebay_base::Result;
 
@@ -10,7 +10,7 @@ pub fn is_jpeg(encoded: &[u8]) -> bool {
     encoded.starts_with(&[0xFF, 0xD8, 0xFF])
 }
 
-/// The format of anything but a JPEG.
+/// Recognises the format of an image that is not a JPEG.
 pub(super) fn sniff(encoded: &[u8]) -> Result<Format> {
     use image::ImageFormat;
     match image::guess_format(encoded) {

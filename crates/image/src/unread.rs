@@ -1,10 +1,10 @@
-//! Names the probable format of bytes that are not decoded, with the next move.
+//! Guesses the format of bytes that cannot be decoded, and says what to do about it.
 
 use forebay_base::Error;
 
 use super::refuse::bad_row;
 
-/// The bytes of an unknown file that an error shows.
+/// The number of bytes of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;
 
 /// Image formats that are not supported, by their first bytes.
@@ -25,7 +25,7 @@ const FORMATS: [(&[u8], &str); 14] = [
     (b"<svg", "SVG"),
 ];
 
-/// The brands of files in the container of HEIF, by their content.
+/// The brands of files in the container of HEIF, and the formats that they stand for.
 const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     (&[b"avif", b"avis"], "AVIF"),
     (
@@ -34,7 +34,7 @@ const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     ),
 ];
 
-/// The beginnings of supported files in base64, also in the variant for URLs.
+/// The beginnings of supported files in base64, including its variant for URLs.
 const BASE64: [(&[u8], &str); 8] = [
     (b"/9j/", "JPEG"),
     (b"_9j_", "JPEG"),
@@ -46,27 +46,28 @@ const BASE64: [(&[u8], &str); 8] = [
     (b"Qk", "BMP"),
 ];
 
-/// The characters at the beginning of a text that are examined.
+/// The number of characters at the beginning of a text that are examined.
 const LOOKED_AT: usize = 64;
 
-/// The shortest side of raw pixels that is guessed: smaller sizes are often square by chance.
+/// The shortest side for which a shape of raw pixels is guessed: byte counts of smaller images are often
+/// squares by chance.
 const LEAST_RAW_SIDE: usize = 16;
 
 const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
 const DECODE: &str = "store the bytes of the file: `base64.b64decode` makes them in Python, `from_base64` in DuckDB, `unbase64` in Spark";
 
-/// Whether a PNG is one of Apple's, whose pixels are compressed in another way.
+/// Whether a PNG was converted by Apple's tools, which compress pixels in another way.
 pub(super) fn is_apples(png: &[u8]) -> bool {
     png.get(12..16) == Some(b"CgBI")
 }
 
-/// The error for a PNG of Apple's.
+/// The error for a PNG that was converted by Apple's tools.
 pub(super) fn apples() -> Error {
     unsupported("PNG of Apple's own kind (CgBI), as iOS apps hold them")
         .hint("convert such files back: `xcrun pngcrush -revert-iphone-optimizations`")
 }
 
-/// The error for bytes that begin like no supported format.
+/// The error for bytes that do not begin like a supported format.
 pub(super) fn not_an_image(encoded: &[u8]) -> Error {
     if encoded.is_empty() {
         return bad_row("empty");
@@ -120,7 +121,7 @@ fn format_of(encoded: &[u8]) -> Option<&'static str> {
     found.or_else(|| brand(encoded))
 }
 
-/// The content of a container of HEIF: by its brand, or by those that it is compatible with.
+/// The format in a HEIF container, by its brand or by the brands that it is compatible with.
 fn brand(encoded: &[u8]) -> Option<&'static str> {
     let (size, rest) = encoded.split_first_chunk::<4>()?;
     let brands = rest.strip_prefix(b"ftyp")?;

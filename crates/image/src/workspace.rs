@@ -1,30 +1,32 @@
 //! The memory that decoding takes, counted before a pixel is decoded.
 //!
 //! A header of a few bytes decides how much a decoder allocates: a PNG of 6 MB may become 2 GB. So each
-//! decoder computes the most that an image will take, from its header, and takes that much from a workspace
-//! that all threads of a loader share. An image that needs more than the whole workspace is refused. A thread
-//! waits if too little is free, but not long: the holders are decoding, and wait for nothing.
+//! decoder computes from the header how much memory an image takes at most, and takes that much from a
+//! workspace that all threads of a loader share. An image that needs more than the whole workspace is
+//! refused. A thread waits if too little is free, but not for long: the holders are decoding, and wait for
+//! nothing.
 //!
-//! An image that fits the thread's own share, as nearly all do, takes nothing from the workspace.
+//! An image that fits into the thread's own share, as nearly all images do, takes nothing from the workspace.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Images may take a loader's memory divided by this while they are decoded.
+/// Images may take a loader's memory divided by this number while they are decoded.
 const MEMORY_DIVISOR: u64 = 4;
 
 /// The least memory for images: enough for a photograph of 12 megapixels, decoded as a whole.
 const MIN_BYTES: u64 = 48 << 20;
 
-/// All threads together have the workspace divided by this to themselves, in addition to it.
+/// In addition to the workspace, the threads have shares of their own, which together are the workspace
+/// divided by this number.
 const OWN_DIVISOR: u64 = 4;
 
-/// The most that a thread has to itself: a 12-megapixel photograph, decoded as a whole, is 36 MB and should
-/// not fault its pages in again for each row; a 178-megapixel one is half a gigabyte.
+/// The largest share of a thread. A 12-megapixel photograph, decoded as a whole, is 36 MB, and its pages
+/// should not be faulted in again for each row; a 178-megapixel one is half a gigabyte.
 const MAX_OWN_BYTES: u64 = 64 << 20;
 
-/// Bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
+/// The number of bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
 const BYTES_PER_PIXEL: u64 = 16;
 
 /// Memory that images take while they are decoded.
@@ -38,7 +40,7 @@ pub struct Workspace {
     memory: Option<u64>,
     free: Mutex<u64>,
     returned: Condvar,
-    /// Held by a thread that waits, so that smaller images do not overtake a large one for ever.
+    /// A lock that a waiting thread holds, so that smaller images do not overtake a large one for ever.
     turn: Mutex<()>,
 }
 
@@ -75,7 +77,7 @@ impl Workspace {
         }
     }
 
-    /// The bytes of a budget of `memory` that row groups and batches must leave to images. The least memory
+    /// How much of a budget of `memory` bytes row groups and batches must leave to images. The least memory
     /// for images is not part of the budget: it counts as memory of the process beyond it.
     pub fn set_aside(memory: u64) -> u64 {
         (memory / MEMORY_DIVISOR).saturating_sub(MIN_BYTES)
@@ -95,7 +97,7 @@ impl Workspace {
     /// suffice.
     ///
     /// # Errors
-    /// More bytes are asked for than exist.
+    /// Fails if more bytes are asked for than the whole workspace has.
     pub(super) fn take(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<Option<Taken<'_>>> {
         self.check(bytes, what)?;
         if bytes <= self.own {
@@ -142,7 +144,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes in words, rounded up, so that a number that a user gives back is enough.
+/// Formats bytes in words, rounded up, so that a user who copies the number into an option gives enough.
 fn mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

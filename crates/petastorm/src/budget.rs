@@ -2,8 +2,8 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// How many steps one schema may take: an opcode, an attribute that is looked at, and a field are one step
-/// each. A field takes some 50 steps.
+/// How many steps reading one schema may take. An opcode, an attribute that is read and a field count as one
+/// step each; a field with its parts takes some 50 steps.
 pub(crate) const MAX_STEPS: usize = 1 << 20;
 
 /// How many bytes the values of one schema may take. It leaves 4 of 16 MiB for the overhead of an allocator.

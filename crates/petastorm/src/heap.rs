@@ -1,7 +1,7 @@
 //! The values of a pickle, as plain data.
 //!
-//! Values refer to each other by number, because a pickle may share values and form cycles of them. So
-//! nothing here is recursive, neither making values nor dropping them.
+//! Values refer to each other by number, because a pickle may share values and form cycles. So neither making
+//! values nor dropping them is recursive.
 
 use forebay_base::Result;
 
@@ -42,12 +42,12 @@ pub(crate) struct Object {
     pub(crate) items: Vec<(HeapValue, HeapValue)>,
 }
 
-/// The opcode that makes an object.
+/// The way in which an opcode makes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// A call of a function or a class.
+    /// By a call of a function or a class.
     Reduce,
-    /// A new object of a class.
+    /// As a new object of a class.
     New,
 }
 
@@ -59,7 +59,7 @@ impl Heap {
     /// Adds `node`, whose own memory was already taken from the budget.
     pub(crate) fn keep(&mut self, node: Node, budget: &mut Budget) -> Result<HeapValue> {
         budget.grow::<Node>(1)?;
-        // The budget ends long before the numbers do.
+        // The budget is used up long before the numbers are.
         let number = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         self.0.push(node);
         Ok(HeapValue::Node(number))

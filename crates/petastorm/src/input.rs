@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
         Ok(array)
     }
 
-    /// An unsigned number of `N` bytes, lowest byte first.
+    /// Reads an unsigned number of `N` bytes, lowest byte first.
     pub(crate) fn number<const N: usize>(&mut self) -> Result<u64> {
         Ok(self.array::<N>()?.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }

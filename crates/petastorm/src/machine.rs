@@ -1,7 +1,7 @@
-//! The machine that a pickle is a program for: a stack and a memory of values.
+//! The machine that runs pickles: a stack and a memory of values.
 //!
-//! Two of its instructions import and call. Here, a name stays a [`Name`], and a call is recorded as an
-//! [`Object`].
+//! Two instructions of pickles import names and call them. Here, a name stays a [`Name`], and a call is
+//! recorded as an [`Object`].
 
 use std::collections::HashMap;
 
@@ -156,7 +156,7 @@ impl Machine<'_, '_> {
         self.grown()
     }
 
-    /// Takes memory for one more value or mark from the budget, if there were never as many.
+    /// Takes memory for one more value or mark from the budget, if the stack was never this high.
     fn grown(&mut self) -> Result<()> {
         if self.stack.len() + self.marks.len() > self.highest {
             self.highest += 1;

@@ -35,7 +35,7 @@ const UNREAD: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// A name in a pickle. Only the name exists here, not what it stands for.
+/// A name in a pickle. Only the name is kept, and not the object behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     /// `copy_reg._reconstructor`, which makes an object from its class, a base class and a value of the base

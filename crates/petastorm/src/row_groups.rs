@@ -17,7 +17,7 @@ use forebay_base::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`Corrupt`](ErrorKind::Corrupt) if it is anything but a JSON object of counts.
+/// [`Corrupt`](ErrorKind::Corrupt) if the value is anything but a JSON object of counts.
 pub fn row_groups_per_file(json: &[u8]) -> Result<BTreeMap<String, u64>> {
     serde_json::from_slice(json).map_err(|error| {
         let cause = format!("Petastorm's count of row groups in each file is damaged: {error}");

@@ -21,7 +21,7 @@ pub struct Field {
     pub dtype: Dtype,
     /// The length of each dimension; `None` if it differs from row to row. Empty for a scalar.
     pub shape: Vec<Option<u64>>,
-    /// How the values are stored; `None` if Parquet stores them as they are.
+    /// How the values are stored; `None` if Parquet stores them unchanged.
     pub codec: Option<Codec>,
     /// Whether a row may be without a value.
     pub nullable: bool,

@@ -1,10 +1,11 @@
 //! The contents of a data set, from its footers alone: files, row groups, columns and their costs.
 //!
-//! Pure data and arithmetic. `source` finds the files and reads their footers, and `reader` reads rows;
-//! nothing here touches a disk or a network.
+//! This module has only data and arithmetic. `source` finds the files and reads their footers, and `reader`
+//! reads rows; nothing here accesses a disk or a network.
 //!
-//! Only the part of a footer that plans and reads need is kept. A file whose rows and columns a table's list
-//! declares has no footer before its first row group is fetched; until then its costs are estimates.
+//! Only the part of a footer that plans and reads need is kept. If a table's list declares the rows and
+//! columns of a file, the file has no footer here until its first row group is fetched, and its costs are
+//! estimates until then.
 
 pub mod arrow_schema;
 mod cost;
@@ -46,8 +47,8 @@ pub use row_ids::{RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
-/// Memory that the default window of a shuffle takes: rows as they are once Parquet is decoded. Part of the
-/// order of rows.
+/// The memory in bytes of the default window of a shuffle, which holds rows after Parquet is decoded. It is a
+/// part of the order of rows.
 pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -74,10 +75,10 @@ pub struct Catalog {
     pub known: Arc<KnownColumns>,
     /// The columns that cannot be read in some file, or whose types have nothing in common.
     refused: Arc<Refusals>,
-    /// The first row group of a file whose footer was read at once: the estimate for row groups of the other
-    /// files.
+    /// The first row group of a file whose footer was read at once, from which the costs of other files' row
+    /// groups are estimated.
     sample: Option<Group>,
-    /// The parts of the identity of the rows in addition to the files.
+    /// Everything that identifies the rows in addition to the files.
     identities: Arc<[Arc<str>]>,
     /// The row numbers, once one is asked for.
     row_ids: OnceLock<RowIds>,
@@ -86,7 +87,7 @@ pub struct Catalog {
 /// One Parquet file.
 #[derive(Clone)]
 pub struct File {
-    /// The path or URL of the file as people know it.
+    /// The path or URL of the file as users write it.
     pub location: Arc<str>,
     /// The path relative to the location that was opened, with `/`: the same for the same data in another
     /// store.
@@ -104,7 +105,7 @@ pub struct File {
     /// The rows and columns that the table's list declares, if that is enough to plan with. They are compared
     /// with the footer.
     pub declared: Option<Declared>,
-    /// The names in the file of the table's columns.
+    /// The names that the table's columns have in the file.
     pub names: Option<Arc<ColumnNames>>,
     /// The columns with a single value in all rows of the file.
     pub constants: Arc<[Constant]>,
@@ -141,9 +142,9 @@ pub struct Group {
 }
 
 impl Catalog {
-    /// Puts files into a catalogue. `files` must be in their final order, and `unified` has their common
-    /// columns; `identities` are further parts of the identity of the rows. The footer of each file was read,
-    /// or its rows are declared.
+    /// Makes a catalogue of files. `files` must be in their final order, and `unified` has their common
+    /// columns; `identities` are further parts of the identity of the rows. Each file's footer must have been
+    /// read, or its rows declared.
     ///
     /// Fails with `Corrupt` for more rows than 64 bits can count.
     pub fn new(
@@ -183,9 +184,9 @@ impl Catalog {
         })
     }
 
-    /// The catalogue without the files that `keeps` rejects, of those of which something is known without
-    /// their footers: the keys of their folders, or what the list of a table says. `None` if all files stay.
-    /// The data set is then that of the remaining files, with another fingerprint.
+    /// The catalogue without the files that `keeps` rejects. It judges files about which something is known
+    /// without their footers: the keys of their folders, or facts in the list of a table. `None` if all files
+    /// stay. The data set is then that of the remaining files, with another fingerprint.
     pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
@@ -238,7 +239,7 @@ impl Catalog {
         })
     }
 
-    /// The columns that a loader refuses, each with the reason and the next move.
+    /// The columns that a loader refuses, each with the reason and a hint.
     pub fn refused(&self) -> Vec<Error> {
         (0..self.schema.fields().len()).filter_map(|column| self.refusal(column)).collect()
     }
@@ -380,8 +381,8 @@ impl Catalog {
         (bytes / self.rows().max(1)).max(1)
     }
 
-    /// The bytes of the values of the projected columns of `group` one by one, and whether the footer has
-    /// them: repeated values are stored once, and only newer footers count them.
+    /// The bytes of the values of the projected columns of `group` when each is stored separately, and
+    /// whether the footer gives them: repeated values are stored once, and only newer footers count them.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
@@ -395,8 +396,8 @@ impl Catalog {
         (stored.saturating_add(constants), are_known)
     }
 
-    /// Sums a cost of the projected column chunks of `group`, given for a chunk and its rows: estimated if
-    /// the footer has not been read.
+    /// Sums a cost over the projected column chunks of `group`. The cost is computed from a chunk and its
+    /// rows, and estimated if the footer has not been read.
     fn sum(
         &self,
         group: &Group,
@@ -529,7 +530,7 @@ pub fn chunks<'a>(
     footer.chunks_at(group.index, footer.columns.leaves(projection))
 }
 
-/// The error for a name that is none of `columns`: it names the nearest one, and lists them.
+/// The error for a name that is none of `columns`, with the nearest name and a list of all.
 pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a str> + Clone) -> Error {
     let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
     let more = match columns.len().saturating_sub(NAMES_SHOWN) {
@@ -579,7 +580,7 @@ impl File {
         }
     }
 
-    /// Whether it is a file of a table, where the name of a file identifies its content.
+    /// Whether the file belongs to a table, where the name of a file identifies its content.
     pub fn is_of_table(&self) -> bool {
         matches!(self.version, FileVersion::OfTable(_))
     }
@@ -591,7 +592,7 @@ impl File {
         declared.iter().copied().chain(footer.into_iter().flat_map(Footer::row_counts))
     }
 
-    /// The version of the file that was catalogued, and its place.
+    /// The version of the file that was catalogued, and its address.
     pub(crate) fn pin(&self) -> Pin {
         Pin { path: self.path.clone(), size: self.size, version: self.version.clone() }
     }

@@ -1,8 +1,8 @@
 //! Sets of rows of one row group: all of them, runs of rows, or a bitmap, whichever is smallest.
 //!
-//! Pure arithmetic. A set never lists its rows one by one: at most it takes a bit for each row of the row
-//! group, and a sixteenth of that for the directory. [`rank`](RowSet::rank) and [`select`](RowSet::select)
-//! use the directory, so a slice of a set is two ordinals and no copy.
+//! The code is pure arithmetic. A set never lists its rows one by one: it takes at most a bit for each row of
+//! the row group, and a sixteenth of that for the directory. [`rank`](RowSet::rank) and
+//! [`select`](RowSet::select) use the directory, so a slice of a set is two ordinals and no copy.
 //!
 //! ```text
 //! rows of the row group      0 1 2 3 4 5 6 7 8 9
@@ -27,13 +27,13 @@ use runs::RowRuns;
 
 /// Some of the rows of a row group, in their stored order. Cheap to clone.
 ///
-/// Two sets are equal if they hold the same rows, out of the same number: each set has a single form.
+/// Two sets are equal if they hold the same rows, out of the same number of rows: each set has only one form.
 ///
 /// A set takes sixteen bytes, since there is one for each row group.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RowSet(SetForm);
 
-/// A form of the set; each has the number of rows to choose from: `0..rows`.
+/// The form of the set. Each form has the number of rows to choose from.
 #[derive(Clone, PartialEq, Eq)]
 enum SetForm {
     None(u32),
@@ -53,19 +53,19 @@ impl RowSet {
         RowSet(if rows == 0 { SetForm::All(rows) } else { SetForm::None(rows) })
     }
 
-    /// The rows among `rows` that lie in `ranges`, which ascend and do not overlap.
+    /// The rows in `ranges`, which ascend and do not overlap, out of `rows` rows.
     pub fn from_runs(rows: u32, ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
         let mut builder = RowSetBuilder::new(rows);
         ranges.into_iter().for_each(|range| builder.push(range));
         builder.finish()
     }
 
-    /// The rows whose bit is set, of at most 2^32 - 1.
+    /// The rows whose bits are set, of at most 2^32 - 1 rows.
     pub fn from_bits(bits: &BooleanBuffer) -> Self {
         RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
     }
 
-    /// The rows whose bit is set in a word for each 64 of `rows` rows.
+    /// The rows whose bits are set, out of `rows` rows; there is a word for every 64 rows.
     fn from_words(rows: u32, words: Vec<u64>) -> Self {
         let has_few_runs = bitmap::run_count(&words) <= most_runs(rows);
         let bitmap = RowSet(SetForm::Bitmap(rows, Arc::new(Bitmap::new(words))));
@@ -190,8 +190,7 @@ impl RowSet {
         }
     }
 
-    /// The rows of this set whose ordinals are in `inner`: a choice, followed by another among the chosen
-    /// rows.
+    /// The rows of this set whose ordinals are in `inner`, as when a choice is made among chosen rows.
     pub fn compose(&self, inner: &RowSet) -> Self {
         debug_assert_eq!(inner.rows(), self.count());
         match (&self.0, &inner.0) {
@@ -204,7 +203,8 @@ impl RowSet {
         }
     }
 
-    /// The set's rows in `range`, counted from the start of the range. Rows beyond the last are in no set.
+    /// The set's rows in `range`, counted from the start of the range. Rows after the last one are not in the
+    /// set.
     pub fn within(&self, range: Range<u32>) -> Self {
         let rows = range.end - range.start;
         // The words of a longer range would take more memory than the set.
@@ -248,7 +248,7 @@ fn most_runs(rows: u32) -> usize {
 struct RowSetBuilder {
     rows: u32,
     count: u32,
-    /// The last run, still growing.
+    /// The last run, which may still grow.
     last: Range<u32>,
     runs: Vec<runs::RowRun>,
     most_runs: usize,

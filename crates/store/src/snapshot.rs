@@ -1,9 +1,9 @@
 //! A data set at one moment, as its location describes it, before any of its files is read.
 //!
-//! A snapshot is a plain value. A folder, a glob or a list of files gives one from a listing; a table format
-//! gives one from the table's own list of live files. A snapshot holds everything that such a list says
-//! beyond the files: deleted rows, columns that are constant in a file, the schema, the numbers of rows. The
-//! union of several snapshots is a snapshot, and the footers of the files turn a snapshot into a catalogue.
+//! A snapshot is a plain value. A listing of a folder, a glob or a list of files gives one; so does a table
+//! format, from the table's own list of live files. A snapshot holds everything that such a list says beyond
+//! the files: deleted rows, columns that are constant in a file, the schema, the numbers of rows. The union
+//! of several snapshots is a snapshot, and the footers of the files turn a snapshot into a catalogue.
 //!
 //! ```text
 //! folder, glob, list ─ listing ──────────┐
@@ -26,10 +26,10 @@ use crate::row_set::RowSet;
 mod statistics;
 mod table;
 
-/// The bytes of the two ends of a run of deleted rows, which its hash has in front of them.
+/// The number of bytes that the hash of deleted rows has for each run: both of its ends.
 const RUN_BYTES: u128 = 8;
 
-/// The bytes of runs of deleted rows that are hashed at once.
+/// The number of bytes of runs of deleted rows that are hashed at a time.
 const HASHED_AT_ONCE: usize = 4096;
 
 pub use statistics::{FileStatistics, Listed, ListedBounds, TableStatistics};
@@ -37,10 +37,10 @@ pub use statistics::{FileStatistics, Listed, ListedBounds, TableStatistics};
 pub(crate) use table::time_shown;
 pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVersions};
 
-/// The files of a location, and all that is known about them before they are read.
+/// The files of a location, and everything that is known about them before they are read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The folder that paths are relative to, as an absolute path or URL.
+    /// The folder to which paths are relative, as an absolute path or URL.
     pub root: String,
     /// The files, in the order in which the format gives them.
     pub files: Vec<DataFile>,
@@ -81,7 +81,7 @@ pub struct MetadataFile {
     pub pin: Pin,
 }
 
-/// A Parquet file that is to be read.
+/// A Parquet file that will be read.
 #[derive(Clone, Debug)]
 pub struct DataFile {
     /// The path or URL of the file as the user would write it.
@@ -107,8 +107,8 @@ pub struct DataFile {
     pub defaults: Arc<[Constant]>,
     /// The deleted rows of the file, by their ordinals.
     pub deleted: Option<RowSet>,
-    /// The columns in order, unless they are all stored columns followed by the constants. A column that the
-    /// file lacks is null, and a stored column of a narrower type is widened.
+    /// The columns in order; `None` if they are all stored columns followed by the constants. A column that
+    /// the file lacks is null, and a stored column of a narrower type is widened.
     pub schema: Option<SchemaRef>,
     /// The names and numbers that the columns of a table have in the file.
     pub names: Option<Arc<ColumnNames>>,
@@ -118,7 +118,7 @@ pub struct DataFile {
     /// The number of rows in each row group, if it is known without the footer. It is compared with the
     /// footer.
     pub row_counts: Option<Arc<[u64]>>,
-    /// The statistics of the file's values in the list of its table, with which filters rule out the file.
+    /// The statistics of the file's values in the list of its table, by which filters rule out the file.
     pub statistics: Option<FileStatistics>,
 }
 
@@ -177,7 +177,7 @@ impl DataFile {
         self.keys.is_empty() && (!self.constants.is_empty() || self.statistics.is_some())
     }
 
-    /// All that is known about the file's rows before its footer is read.
+    /// Everything that is known about the file's rows before its footer is read.
     pub(crate) fn listed(&self) -> Listed<'_> {
         Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
@@ -224,14 +224,14 @@ pub enum FileVersion {
     },
     /// The tag that the store gives to the content.
     ETag(Arc<str>),
-    /// The version of the table that the file belongs to; the name is enough, since a table never writes a
-    /// file twice.
+    /// The version of the table to which the file belongs. The name is enough then, because a table never
+    /// writes a file twice.
     OfTable(u64),
 }
 
 impl FileVersion {
-    /// Whether two versions have the same content, as far as that shows while the file is read: a new link, a
-    /// rename or a new owner leaves the content as it is.
+    /// Whether two versions have the same content, according to what shows while the file is read: a new
+    /// link, a rename or a new owner leaves the content unchanged.
     pub fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
             (

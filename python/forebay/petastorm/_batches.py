@@ -1,4 +1,5 @@
-"""Batches of ``make_batch_reader``: columns as pandas would have them, and what a user's function makes of them."""
+"""Batches of ``make_batch_reader``: columns as pandas would make them, and the results of the user's
+function."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from .unischema import Unischema
 
 __all__: list[str] = []
 
-#: The value that is handed over where a function of the user's changed the number of rows.
+#: The column that holds the result when the user's function has changed the number of rows.
 MADE = "made"
 
 #: The types of floats, by their names in Arrow.
@@ -30,14 +31,14 @@ _FLOATS = ("halffloat", "float", "double")
 
 @dataclass(frozen=True)
 class Made:
-    """Columns of another number of rows than the batch that they were made of."""
+    """Columns with another number of rows than the batch that they were made from."""
 
     columns: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class BatchMaker:
-    """Makes arrays of the columns of a batch."""
+    """Makes arrays from the columns of a batch."""
 
     kinds: dict[str, str]
     """The stored types of the columns, by their names in Arrow."""
@@ -55,15 +56,15 @@ class BatchMaker:
         rows = len(next(iter(made.values()))) if made else 0
         if rows == len(batch[ROW_ID]):
             return {ROW_ID: batch[ROW_ID], **made}
-        # As a value of the whole batch: the function has left rows out, or added some.
+        # The result is one value for the whole batch, because the function has removed or added rows.
         return {ROW_ID: batch[ROW_ID], MADE: Made(made)}
 
     def arrays(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns, without a function of the user's."""
+        """Returns the columns as arrays, without the user's function."""
         return {name: self._array(name, batch) for name in self.kinds}
 
     def frame(self, batch: Mapping[str, Any]) -> Any:
-        """The columns as a frame of pandas."""
+        """Returns the columns as a pandas DataFrame."""
         columns = {name: _for_pandas(self._plain(name, batch)) for name in self.kinds}
         return pandas().DataFrame(columns)
 
@@ -74,7 +75,7 @@ class BatchMaker:
         return column.astype(np.str_) if _is_text(self.kinds[name]) else column
 
     def _plain(self, name: str, batch: Mapping[str, Any]) -> Any:
-        """A column with its nulls as pandas has them."""
+        """Returns a column with its nulls represented as in pandas."""
         column, kind = batch[name], self.kinds[name]
         there = batch.get(f"{name}.mask")
         return with_nulls(column, None if there is None or there.all() else ~there, kind)
@@ -100,10 +101,10 @@ class BatchMaker:
 
 
 def reading_of(stored: Stored, schema: Unischema) -> Reading:
-    """The loader's arguments that read the stored columns of a schema."""
+    """Returns the loader's arguments that read the stored columns of a schema."""
     names = [name for name in schema.fields if name in stored.types]
     fixed = [name for name in names if str(stored.types[name]).startswith("fixed_size_list")]
-    # A null among floats is NaN, which needs no mask.
+    # Nulls among floats become NaN, which needs no mask.
     plain = [name for name in names if str(stored.types[name]) in _FLOATS]
     masked = [name for name in names if is_masked(stored.types[name]) and name not in (*fixed, *plain)]
     floats = [*plain, *(name for name in names if _is_list_of_floats(str(stored.types[name])))]
@@ -111,12 +112,13 @@ def reading_of(stored: Stored, schema: Unischema) -> Reading:
 
 
 def kinds_of(stored: Stored, schema: Unischema) -> dict[str, str]:
-    """The stored types of the columns of a schema, by their names in Arrow."""
+    """Returns the stored types of the columns of a schema, by their names in Arrow."""
     return {name: str(stored.types[name]) for name in schema.fields if name in stored.types}
 
 
 def with_nulls(column: Any, absent: Any, kind: str) -> Any:
-    """An array as pandas makes it of a column: nulls are NaN, NaT or None, dates and times of day objects."""
+    """Returns the array that pandas makes from a column: nulls become NaN, NaT or None, and dates and times
+    of day are objects."""
     if isinstance(column, Ragged) or column.dtype == object:
         return column
     letter = column.dtype.kind
@@ -139,7 +141,7 @@ def with_nulls(column: Any, absent: Any, kind: str) -> Any:
 
 
 def pandas() -> Any:
-    """pandas, or the error that says how to install it."""
+    """Imports pandas, or raises an error that says how to install it."""
     try:
         import pandas as found
     except ImportError as error:
@@ -148,7 +150,7 @@ def pandas() -> Any:
 
 
 def _delivered(name: str, column: Any, shape: Any) -> Any:
-    """A column of a frame as an array."""
+    """Returns a column of a DataFrame as an array."""
     values = column.to_numpy()
     if values.dtype != object or not len(values):
         return values
@@ -172,7 +174,7 @@ def _check_shape(name: str, value: Any, shape: Any) -> None:
 
 
 def _matrix(name: str, column: Any, shape: Any) -> Any:
-    """Lists of one length as the rows of an array."""
+    """Returns lists of one length as the rows of an array."""
     if isinstance(column, Ragged):
         lengths = set(column.lengths.tolist())
         if len(lengths) == 1:
@@ -190,7 +192,7 @@ def _matrix(name: str, column: Any, shape: Any) -> Any:
 
 
 def _joined(rows: Any) -> Any:
-    """Arrays of one shape as the rows of one: end to end, which costs less than to stack them."""
+    """Joins arrays of one shape into one array. Concatenating costs less than stacking."""
     arrays = [np.asarray(row) for row in rows]
     return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)
 
@@ -200,7 +202,7 @@ def _shaped(matrix: Any, shape: Any) -> Any:
 
 
 def _for_pandas(column: Any) -> Any:
-    """A column of a frame. Lists are arrays of their own."""
+    """Returns a column for a DataFrame, in which each list is an array."""
     if isinstance(column, Ragged):
         column = matrix(column)
     if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):

@@ -1,4 +1,4 @@
-"""Values of a row as the cells that are stored, each of which fits the type of its field."""
+"""Turns the values of rows into the cells that are stored, and checks that each fits the type of its field."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _FLOATS = ("FloatType", "DoubleType")
 
 
 class Cells:
-    """Makes the cells of rows."""
+    """Makes cells from rows."""
 
     def __init__(self, schema: Unischema) -> None:
         self._schema = schema
         self._kinds = {name: stored_type(field).name for name, field in schema.fields.items()}
 
     def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """The cells of a row, by its number among all rows.
+        """Returns the cells of the row with this number, counted among all rows.
 
         Raises
         ------
@@ -49,16 +49,16 @@ class Cells:
 
 
 def unfit(number: int, name: str, why: object) -> InvalidError:
-    """The error for a value that is not stored."""
+    """The error for a value that cannot be stored."""
     return InvalidError(f"row {number}, field {name!r}: {why} (correct the value, or give the field another type)")
 
 
 def fault(cell: Any, column: Any) -> str | None:
-    """Why a cell does not fit a column of pyarrow; None where it does."""
+    """Returns why a cell does not fit a column of pyarrow; None if it fits."""
     try:
         pyarrow().array([cell], column.type)
     except Exception as error:
-        # The type alone says nothing of the digits that a decimal may have.
+        # The type alone does not say how many digits a decimal may have.
         return f"{cell!r} is not stored as {column.type}: {error}"
     return None
 
@@ -98,7 +98,7 @@ def _check_float(dtype: Any, cell: Any, value: Any) -> None:
 
 
 def _time(kind: str, cell: Any) -> Any:
-    """A day or a time as pyarrow takes it."""
+    """Returns a date or a time in the form that pyarrow accepts."""
     if isinstance(cell, np.datetime64):
         exact = cell.astype("datetime64[us]")
         if exact != cell:

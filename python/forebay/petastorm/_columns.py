@@ -1,4 +1,4 @@
-"""Decides for each field which part of the decoding the loader does, and which part is done for each value."""
+"""Decides for each field what the loader decodes, and what is decoded value by value."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class Reading:
     fill_null: dict[str, float] = field(default_factory=dict)
 
     def options(self) -> dict[str, Any]:
-        """The arguments of a loader."""
+        """Returns the arguments as keywords of a loader."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a field, row by row."""
+    """Makes the values of a field, row by row."""
 
     field: UnischemaField
     make: Callable[[UnischemaField, Any], Iterable[Any]]
 
     def of(self, batch: Mapping[str, Any]) -> list[Any]:
-        """The values of a batch; None for a null."""
+        """Returns the values of a batch; None for a null."""
         column, mask = batch[self.field.name], batch.get(f"{self.field.name}.mask")
         geometry = batch.get(f"{self.field.name}.geometry")
         if geometry is not None:
             column = _of_their_size(self.field, column, geometry, mask)
         made = list(self.make(self.field, column))
         if mask is not None and not mask.all():
-            # Nulls among floats are NaN, as pandas has them.
+            # Nulls among floats are NaN, as in pandas.
             absent = self.field.numpy_dtype(np.nan) if self.make is _scalars and column.dtype.kind == "f" else None
             for at in np.flatnonzero(~mask):
                 made[at] = absent
@@ -59,7 +59,7 @@ class Values:
 
 
 def readings(stored: Stored, schema: Unischema) -> tuple[Reading, list[Values]]:
-    """How the fields of a schema are read, and made values of rows."""
+    """Returns how the loader reads the fields of a schema, and how values are made from what it read."""
     reading, values = Reading(), []
     for one in schema.fields.values():
         if one.name not in stored.types:
@@ -99,20 +99,23 @@ def _maker(one: UnischemaField, kind: Any, reading: Reading) -> Callable[[Unisch
 
 
 def _is_tensor(one: UnischemaField) -> bool:
-    """Whether the loader decodes arrays of this field by itself: those of one shape, of numbers."""
+    """Whether the loader itself decodes the arrays of this field: it does for arrays of numbers with one
+    shape."""
     sides = bool(one.shape) and all(isinstance(side, (int, np.integer)) and side > 0 for side in one.shape)
     return sides and type_name(one.numpy_dtype) in TENSOR_TYPES
 
 
 def _is_image(one: UnischemaField) -> bool:
-    """Whether the loader decodes images of this field by itself: those of one shape, of one or three channels."""
+    """Whether the loader itself decodes the images of this field: it does for images of one shape with one or
+    three channels."""
     if type_name(one.numpy_dtype) not in ("uint8", "uint16") or not one.shape or not all(one.shape):
         return False
     return len(one.shape) == 2 or (len(one.shape) == 3 and one.shape[2] == 3)
 
 
 def _of_their_size(one: UnischemaField, column: Any, geometry: Any, mask: Any) -> Any:
-    """Images, once each is known to be stored in the shape of its field: none is stretched."""
+    """Returns images, after checking that each is stored in the shape of its field, so that none is
+    stretched."""
     stored = geometry[mask, 6:8] if mask is not None else geometry[:, 6:8]
     others = np.flatnonzero((stored != one.shape[:2]).any(axis=1))
     if len(others):
@@ -129,7 +132,7 @@ def _arrays(one: UnischemaField, column: Any) -> Iterable[Any]:
 
 
 def _by_codec(one: UnischemaField, column: Any) -> Iterable[Any]:
-    """Values that the codec makes one by one."""
+    """Returns values that the codec makes one by one."""
     if isinstance(column, np.ndarray) and column.ndim == 2:
         column = _cells(column)
     return (None if cell is None else _decoded(one, cell) for cell in column)
@@ -176,7 +179,7 @@ def _made(one: UnischemaField, dtype: Any, cell: Any) -> Any:
 
 
 def _times(one: UnischemaField, column: Any) -> Iterable[Any]:
-    """Times, in microseconds, and dates."""
+    """Returns times, in microseconds, and dates."""
     if column.dtype.kind == "M" and np.datetime_data(column.dtype)[0] != "D":
         column = column.astype("datetime64[us]")
     if one.numpy_dtype is np.datetime64:
@@ -189,12 +192,12 @@ def _bytes(cell: Any) -> np.bytes_:
 
 
 def _cells(column: Any) -> list[bytes]:
-    """Binary of fixed length, cell by cell."""
+    """Returns binary values of fixed length, cell by cell."""
     return [row.tobytes() for row in column]
 
 
 def is_masked(kind: Any) -> bool:
-    """Whether the loader says of such a column which values are there."""
+    """Whether the loader delivers a mask of nulls for such a column."""
     name = str(kind)
     text = ("string", "large_string", "binary", "large_binary", "decimal", "list<", "large_list<", "struct<", "map<")
     return not name.startswith(text)

@@ -1,4 +1,4 @@
-"""Files of a data set that is written: through pyarrow's file systems, and fsspec's."""
+"""The files of a data set while it is written, through the file systems of pyarrow and fsspec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _METADATA = "_common_metadata"
 
 
 def file_system(url: str, given: Any = None) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+    """Returns the file system of a URL, and the path in it."""
     fs = _fs()
     if given is not None:
         return _as_pyarrow(given), _path(url)
@@ -34,7 +34,7 @@ def file_system(url: str, given: Any = None) -> tuple[Any, str]:
 
 
 def data_files(files: Any, path: str) -> list[str]:
-    """The Parquet files below a folder, sorted."""
+    """Returns the Parquet files below a folder, sorted."""
     selector = _fs().FileSelector(path, recursive=True)
     found = [info.path for info in files.get_file_info(selector) if info.is_file]
     return sorted(one for one in found if not posixpath.basename(one).startswith((".", "_")))
@@ -57,19 +57,20 @@ def write_metadata(files: Any, path: str, schema: Unischema) -> dict[str, int]:
 
 
 def metadata_value(files: Any, path: str, key: bytes) -> bytes | None:
-    """A value that is stored beside the files of a folder; None where there is none."""
+    """Returns a value that is stored beside the files of a folder; None if it is absent."""
     found = _metadata(files, path)
     value: bytes | None = None if found is None else (found.metadata or {}).get(key)
     return value
 
 
 def row_group_counts(files: Any, path: str) -> dict[str, int] | None:
-    """The numbers of row groups of the files in a folder as they were written; None where that is not stored.
+    """Returns the number of row groups that each file in a folder had when it was written; None if that is
+    not stored.
 
     Raises
     ------
     ValueError
-        They cannot be read.
+        The numbers cannot be read.
     """
     stored = metadata_value(files, path, ROW_GROUPS_KEY)
     counts = None if stored is None else json.loads(stored)
@@ -79,7 +80,7 @@ def row_group_counts(files: Any, path: str) -> dict[str, int] | None:
 
 
 def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> None:
-    """Stores a value beside the files of a folder, and leaves the others that are there."""
+    """Stores a value beside the files of a folder, and keeps the other values there."""
     found = _metadata(files, path)
     if found is None:
         raise PetastormMetadataError(f"{path}: there is no {_METADATA} (materialize_dataset writes one)")
@@ -87,7 +88,7 @@ def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> Non
 
 
 def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups: dict[str, int]) -> None:
-    """Writes what is known of the files of a folder beside them."""
+    """Writes the schema and other metadata of the files of a folder beside them."""
     said = {
         **(stored.metadata or {}),
         SCHEMA_KEY: pickled(schema),
@@ -97,7 +98,7 @@ def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups:
 
 
 def _metadata(files: Any, path: str) -> Any:
-    """The schema of pyarrow that lies beside the files of a folder."""
+    """Returns the pyarrow schema that is stored beside the files of a folder."""
     name = posixpath.join(path, _METADATA)
     if not files.get_file_info(name).is_file:
         return None
@@ -108,7 +109,7 @@ def _metadata(files: Any, path: str) -> Any:
 def _write(files: Any, path: str, schema: Any) -> None:
     with files.open_output_stream(posixpath.join(path, _METADATA)) as file:
         pyarrow().parquet.write_metadata(schema, file)
-    # Hadoop's checksum is that of a file before.
+    # Hadoop's checksum belongs to the file that was there before.
     checksum = posixpath.join(path, f".{_METADATA}.crc")
     if files.get_file_info(checksum).is_file:
         files.delete_file(checksum)

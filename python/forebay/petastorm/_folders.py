@@ -1,4 +1,4 @@
-"""Files that are written row by row: of one folder, or of a folder for each value of some columns."""
+"""Files that are written row by row, into one folder or into a folder for each value of some columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .unischema import Unischema
 
 __all__: list[str] = []
 
-#: Row groups that are in memory at once, whatever the number of folders: the largest is written then.
+#: The row groups that are in memory at once, whatever the number of folders; beyond it, the largest one is
+# written.
 _ROW_GROUPS = 16
 
 #: The name of the folder for nulls.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
-#: Characters of a value that the name of a folder does not have as they are.
+#: Characters that are escaped in the name of a folder.
 _ESCAPED = {ord(one): f"%{ord(one):02X}" for one in "\"#%'*/:=?\\\x7f{[]^"} | {one: f"%{one:02X}" for one in range(32)}
 
 _OF_FOLDERS = ("ByteType", "ShortType", "IntegerType", "LongType", "StringType", "DateType")
@@ -30,10 +31,10 @@ _OF_FOLDERS = ("ByteType", "ShortType", "IntegerType", "LongType", "StringType",
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns whose values are the names of folders."""
+    """The columns whose values become the names of folders."""
 
     columns: tuple[Any, ...]
-    """Their fields in pyarrow."""
+    """The fields of these columns in pyarrow."""
 
     @classmethod
     def of(cls, names: Sequence[str], schema: Unischema, sheet: Any) -> Keys:
@@ -56,15 +57,15 @@ class Keys:
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
+        """The names of these columns."""
         return [column.name for column in self.columns]
 
     def without(self, sheet: Any) -> Any:
-        """The stored columns of the files."""
+        """Returns the schema of the files, without these columns."""
         return pyarrow().schema([column for column in sheet if column.name not in self.names])
 
     def taken_from(self, cells: dict[str, Any], number: int) -> tuple[str, dict[str, Any]]:
-        """The folder of a row, by its number, and the cells that are in its file."""
+        """Returns the folder of the row with this number, and the cells that the file of the row stores."""
         stored = dict(cells)
         parts = []
         for column in self.columns:
@@ -78,10 +79,10 @@ class Keys:
 
 @dataclass(frozen=True)
 class Form:
-    """How files are written."""
+    """The options with which files are written."""
 
     sheet: Any
-    """The schema of pyarrow."""
+    """The pyarrow schema."""
     compression: str
     row_group_size: int
     row_group_rows: int | None
@@ -89,7 +90,7 @@ class Form:
 
 
 class Folders:
-    """Folders below a path, whose files are removed if the ``with`` statement ends with an error."""
+    """The folders below a path. Their files are removed if the ``with`` statement ends with an error."""
 
     def __init__(self, files: Any, path: str, form: Form) -> None:
         self.rows = 0
@@ -101,11 +102,11 @@ class Folders:
 
     @property
     def row_groups(self) -> dict[str, int]:
-        """The row groups of each file, by its name below the path."""
+        """The number of row groups of each file, by its name below the path."""
         return {file: count for folder in self._folders.values() for file, count in folder.row_groups.items()}
 
     def add(self, name: str, cells: dict[str, Any], number: int) -> None:
-        """Adds a row, by its number, to a folder."""
+        """Adds the row with this number to a folder."""
         folder = self._folders.get(name)
         if folder is None:
             if name:
@@ -121,7 +122,7 @@ class Folders:
             largest.write_row_group()
 
     def finish(self) -> None:
-        """Writes what is left."""
+        """Writes the rows that are still in memory."""
         for folder in self._folders.values():
             folder.finish()
 
@@ -137,7 +138,7 @@ class Folders:
 
 
 class _Folder:
-    """The files of one folder, of which the last one is open, with the rows of a row group in memory."""
+    """The files of one folder. The last file is open, and the rows of one row group are in memory."""
 
     def __init__(self, files: Any, path: str, name: str, form: Form) -> None:
         self.row_groups: dict[str, int] = {}
@@ -147,7 +148,7 @@ class _Folder:
         self._name = name
         self._form = form
         self._group: list[dict[str, Any]] = []
-        # The numbers of the rows of the group among all rows.
+        # The numbers, among all rows, of the rows of the row group.
         self._numbers: list[int] = []
         self._rows_of_file = 0
         self._open = ExitStack()
@@ -177,7 +178,7 @@ class _Folder:
         self._group, self._numbers, self.held = [], [], 0
 
     def finish(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         self.write_row_group()
         self.close()
         self._rows_of_file = 0
@@ -187,7 +188,7 @@ class _Folder:
         self._open.close()
 
     def _unfit(self) -> InvalidError | None:
-        """The error for the first cell that does not fit its column."""
+        """Returns the error for the first cell that does not fit its column."""
         for number, cells in zip(self._numbers, self._group, strict=True):
             for column in self._form.sheet:
                 why = fault(cells[column.name], column)
@@ -196,7 +197,7 @@ class _Folder:
         return None
 
     def _begin(self) -> None:
-        """Begins a file."""
+        """Opens a new file."""
         file = posixpath.join(self._name, f"part-{len(self.row_groups):05}.parquet")
         self.row_groups[file] = 0
         stream = self._open.enter_context(self._files.open_output_stream(posixpath.join(self._path, file)))
@@ -207,5 +208,5 @@ class _Folder:
 
 
 def _folder(value: Any) -> str:
-    """The name that a folder has for a value."""
+    """Returns the name of the folder for a value."""
     return _NULL if value is None or value == "" else str(value).translate(_ESCAPED)

@@ -1,4 +1,4 @@
-"""Batches of the engine cut into row groups, whose rows are in their stored order again."""
+"""Cuts batches of the engine into row groups, with the rows in stored order again."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__: list[str] = []
 
 Columns = dict[str, Any]
 
-#: The column by which rows are known.
+#: The column with the numbers of rows.
 ROW_ID = "row_id"
 
 
 class Numbered:
-    """Numbers the row groups of rows that come as they are stored, batch by batch."""
+    """Numbers the row groups of rows that arrive batch by batch in stored order."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.count = 0
-        """The row groups so far."""
+        """The number of row groups so far."""
         self._dataset = dataset
         self._last: Any = None
 
     def of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The number of its row group, for each row of the next batch."""
+        """Returns the number of the row group for each row of the next batch."""
         of_group = starts(ids, self._dataset)
         begins = np.append(self._last is None or of_group[0] != self._last, of_group[1:] != of_group[:-1])
         numbers = self.count - 1 + np.cumsum(begins)
@@ -43,10 +43,10 @@ def groups(
     order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None,
     in_place: bool = False,
 ) -> Iterator[Columns]:
-    """The rows of one row group after the other, as they arrive.
+    """Yields the rows of one row group after the other, as they arrive.
 
-    ``order`` says in which order the rows of a group come, by their numbers; None leaves them as they arrive.
-    ``in_place`` lets it change the columns that arrive, which nobody else may have.
+    ``order`` returns the order of a group's rows, by their numbers; with None they stay as they arrive. With
+    ``in_place`` it may change the arriving columns, which nobody else may use then.
     """
     parts: list[Columns] = []
     at: int | None = None
@@ -63,17 +63,17 @@ def groups(
 
 
 def regular(batch: Columns) -> Columns:
-    """The batch with lists of one length as the rows of arrays, which are cut and put together at once."""
+    """Returns the batch with lists of one length as the rows of arrays, which are quick to cut and join."""
     return {name: matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
 
 
 def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
-    """The batches, and the first row once more if it is the one that they lack."""
+    """Yields the batches, and repeats the first row if they have one row fewer than ``least``."""
     first: Columns | None = None
     rows = 0
     for batch in batches:
         if least and first is None and len(batch[ROW_ID]):
-            # Copied, for the batch may be put into another order in its place.
+            # The row is copied, because the batch may be reordered in place.
             first = {name: taken(column, np.zeros(1, np.intp)) for name, column in batch.items()}
         rows += len(batch[ROW_ID])
         yield batch
@@ -82,7 +82,7 @@ def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
 
 
 def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
-    """The number of the first row of its row group, for each row."""
+    """Returns, for each row, the number of the first row of its row group."""
     if len(ids):
         first, last = _start(dataset, int(ids.min())), _start(dataset, int(ids.max()))
         if first == last:
@@ -95,7 +95,7 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
         low, high = waiting.pop()
         first, last = _start(dataset, int(sorted_ids[low])), _start(dataset, int(sorted_ids[high - 1]))
         if first == last:
-            # All between are of the same file, whose numbers follow one another.
+            # All rows between these two are in the same file, whose numbers are consecutive.
             found[ascending[low:high]] = first
         else:
             middle = (low + high) // 2
@@ -104,7 +104,8 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
 
 
 def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The order in which the rows of a row group are stored. Their numbers follow one another, so they are placed."""
+    """Returns the stored order of the rows of a row group. Their numbers are consecutive, so each row is put
+    at its place without sorting."""
     least = int(ids.min())
     span = int(ids.max()) - least + 1
     if span <= 4 * len(ids):
@@ -112,25 +113,25 @@ def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         places[ids - least] = np.arange(len(ids))
         is_there = places >= 0
         order = places if is_there.all() else places[is_there]
-        # A row that comes twice has one place.
+        # A row that occurs twice has only one place.
         if len(order) == len(ids):
             return order
     return np.argsort(ids, kind="stable")
 
 
 def taken(column: Any, index: Any) -> Any:
-    """Some rows of a column."""
+    """Returns some rows of a column."""
     if isinstance(column, Ragged):
         rows = list(column)
         return _objects([rows[at] for at in np.arange(len(rows))[index]])
     if isinstance(index, np.ndarray) and index.dtype != np.bool_:
-        # Many times faster than an index where rows have several values.
+        # This is many times faster than indexing where rows have several values.
         return column.take(index, axis=0)
     return column[index]
 
 
 def joined(columns: list[Any]) -> Any:
-    """Columns one after the other."""
+    """Joins columns end to end."""
     if len(columns) == 1:
         return columns[0]
     if any(isinstance(column, Ragged) or column.dtype == object for column in columns):
@@ -139,7 +140,7 @@ def joined(columns: list[Any]) -> Any:
 
 
 def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
-    """The runs of rows of one row group, each with the number of the group's first row."""
+    """Yields the runs of rows that belong to one row group, each with the number of the group's first row."""
     of_group = starts(batch[ROW_ID], dataset)
     if not len(of_group):
         return
@@ -152,13 +153,14 @@ def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
 
 
 class _Scratch:
-    """Memory in which columns are put into another order, one after the other: new memory costs more than to copy."""
+    """Memory in which columns are reordered one after the other, because allocating new memory costs more
+    than copying."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
     def taken(self, column: Any, index: np.ndarray[Any, Any]) -> Any:
-        """The rows of a column in another order, in the place of the column where that can be."""
+        """Returns the rows of a column in another order, in the column's own memory if possible."""
         if not isinstance(column, np.ndarray) or column.dtype == object or not column.flags.writeable:
             return taken(column, index)
         if len(index) != len(column):
@@ -166,7 +168,7 @@ class _Scratch:
         if self._bytes.nbytes < column.nbytes:
             self._bytes = np.empty(column.nbytes, np.uint8)
         moved = self._bytes[: column.nbytes].view(column.dtype).reshape(column.shape)
-        # Any mode but the default writes to its place without a copy between; all numbers are there.
+        # With any mode but the default, numpy writes directly to `out`; all indexes are valid.
         column[...] = column.take(index, axis=0, out=moved, mode="clip")
         return column
 
@@ -193,7 +195,7 @@ def _start(dataset: Dataset, row_id: int) -> int:
 
 
 def matrix(column: Ragged) -> Any:
-    """Lists of one length as the rows of an array; other lists as they are."""
+    """Returns lists of one length as the rows of an array, and other lists unchanged."""
     lengths = column.lengths
     if isinstance(column.values, (dict, Ragged)) or not len(lengths) or (lengths != lengths[0]).any():
         return column
@@ -201,7 +203,7 @@ def matrix(column: Ragged) -> Any:
 
 
 def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
-    """An array of these objects, which may be arrays of one shape."""
+    """Returns a one-dimensional array of these objects, even if they are arrays of one shape."""
     made = np.empty(len(values), object)
     for at, value in enumerate(values):
         made[at] = value

@@ -1,4 +1,4 @@
-"""Encoded images one by one: in their own size, depth and number of channels."""
+"""Decodes encoded images one by one, in their own size, depth and number of channels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .._forebay import Image, decode_image
 __all__: list[str] = []
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: Channels by the colour type of a PNG. A palette is shown in its colours.
+#: The channels by the colour type of a PNG. A palette image has the channels of its colours.
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
-#: Markers of JPEG that begin a frame: all of C0 to CF but tables and extensions.
+#: The JPEG markers that begin a frame: C0 to CF, except those of tables and extensions.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -28,7 +28,8 @@ class Form(NamedTuple):
 
 
 def decoded(cell: bytes) -> np.ndarray[Any, Any]:
-    """Pixels of shape ``(height, width)`` or ``(height, width, 3)``, of 8 or 16 bits as they are stored."""
+    """Returns pixels of shape ``(height, width)`` or ``(height, width, 3)``, with 8 or 16 bits as they are
+    stored."""
     form = _form(cell)
     if form is None:
         return decode_image(cell)
@@ -40,7 +41,7 @@ def decoded(cell: bytes) -> np.ndarray[Any, Any]:
 
 
 def wanted(height: int, width: int, is_grey: bool, bits: int) -> Image:
-    """How an image of this form is decoded as it is."""
+    """Returns the :class:`Image` that decodes an image of this form without changes."""
     image = Image.resize(height, width)
     if is_grey:
         image = image.grayscale()
@@ -48,7 +49,7 @@ def wanted(height: int, width: int, is_grey: bool, bits: int) -> Image:
 
 
 def encoded(pixels: np.ndarray[Any, Any], codec: str, quality: int) -> bytes:
-    """The file of an image."""
+    """Encodes pixels as an image file."""
     try:
         import cv2
     except ImportError:
@@ -73,7 +74,7 @@ def _by_pillow(pixels: np.ndarray[Any, Any], codec: str, quality: int) -> bytes:
 
 
 def _form(cell: bytes) -> Form | None:
-    """The form of a PNG or a JPEG; None for another format, or a header that does not say it."""
+    """Returns the form of a PNG or a JPEG; None for another format, or if the header does not contain it."""
     if cell[:8] == _PNG and len(cell) >= 26:
         width, height = (int.from_bytes(cell[at : at + 4], "big") for at in (16, 20))
         return Form(height, width, _PNG_CHANNELS.get(cell[25], 0), 16 if cell[24] == 16 else 8)

@@ -1,4 +1,4 @@
-"""Fields of a schema that is not written: by the types of Arrow that columns have."""
+"""Infers the fields of a schema from Arrow types, where none is stored."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Inferred(NamedTuple):
 
 
 def of_keys(types: Iterable[tuple[str, Any]]) -> list[Inferred]:
-    """The fields of folders, such as ``day=3``: whole numbers or text."""
+    """Returns the fields of key columns, such as ``day=3``: whole numbers or text."""
     return [Inferred(name, np.int64 if str(kind) == "int64" else np.str_, (), None, False) for name, kind in types]
 
 
 def of_columns(columns: Iterable[Any], omit_unsupported: bool = True) -> Iterator[Inferred]:
-    """The fields of columns, but for those whose types a batch does not have.
+    """Returns the fields of columns, without those whose types a batch cannot have.
 
     Raises
     ------
     ValueError
-        There is such a column, and it is not to be left out.
+        There is such a column, and ``omit_unsupported`` is false.
     """
     for column in columns:
         shape, item = ((None,), _item(column.type)) if is_list(column.type) else ((), column.type)
@@ -52,12 +52,12 @@ def of_columns(columns: Iterable[Any], omit_unsupported: bool = True) -> Iterato
 
 
 def is_list(kind: Any) -> bool:
-    """Whether a stored type is one of lists."""
+    """Whether a stored type is a list type."""
     return str(kind).startswith(("list<", "large_list<", "fixed_size_list<", "list_view<", "large_list_view<"))
 
 
 def pyarrow() -> Any:
-    """pyarrow, or the error that says how to install it."""
+    """Imports pyarrow, or raises an error that says how to install it."""
     try:
         import pyarrow as found
         import pyarrow.parquet
@@ -72,7 +72,7 @@ def pyarrow() -> Any:
 
 
 def _item(kind: Any) -> Any:
-    """The type of the items of a list; None where they are lists or structures themselves."""
+    """Returns the type of the items of a list; None if the items are lists or structures themselves."""
     item = kind.value_type
     return None if str(item).startswith(("struct<", "map<")) or is_list(item) else item
 

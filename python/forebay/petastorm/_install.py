@@ -1,4 +1,4 @@
-"""The package under the name of Petastorm, for scripts that cannot be edited."""
+"""Puts this package under the name of Petastorm, for scripts that cannot be edited."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ _MODULES = (
 
 
 def install() -> None:
-    """Makes ``import petastorm`` mean ``forebay.petastorm``, in this process and from here on.
+    """Makes ``import petastorm`` mean ``forebay.petastorm`` in this process from here on.
 
-    Call it before anything imports ``petastorm``. Processes that are started later do not know of it: call it there as
-    well.
+    Call it before anything imports ``petastorm``, and again in each process that is started later.
 
     Raises
     ------
@@ -69,7 +68,7 @@ def install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules of ours under names of Petastorm."""
+    """Finds modules of this package under the names of Petastorm's."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -82,7 +81,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Puts our module in the place of the empty one that was made for it."""
+        """Puts the module of this package in place of the empty one that the import system made."""
         name = module.__name__.removeprefix(f"{_NAME}.")
         if name in _MODULES:
             sys.modules[module.__name__] = importlib.import_module(f"{_OURS}.{name}")

@@ -1,4 +1,5 @@
-"""Files of numpy in cells: arrays of any shape, among them text, which the loader's own tensors leave out."""
+"""Reads numpy files in cells: arrays of any shape, and of text, which :class:`forebay.Tensor` does not
+decode."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ import numpy as np
 __all__: list[str] = []
 
 _MAGIC = b"\x93NUMPY"
-#: Bytes before the length of the header, and of the whole beginning, of each version of the format.
+#: For each version of the format, the bytes before the length of the header, and before the header itself.
 _BEGINNINGS = {1: (8, 10), 2: (8, 12), 3: (8, 12)}
-#: Different headers that are kept: cells of one column have few.
+#: The number of different headers that are cached: the cells of one column have few.
 _HEADERS = 1024
 
 
 def array(cell: bytes) -> np.ndarray[Any, Any]:
-    """The array of a file of ``numpy.save``. Objects are never unpickled."""
+    """Returns the array of a ``numpy.save`` file. Objects are never unpickled."""
     at = _BEGINNINGS.get(cell[6]) if cell[:6] == _MAGIC and len(cell) > 12 else None
     if at is None:
         return _loaded(cell)
@@ -27,12 +28,12 @@ def array(cell: bytes) -> np.ndarray[Any, Any]:
     if len(cell) - start != count * dtype.itemsize or dtype.itemsize == 0:
         return _loaded(cell)
     values = np.frombuffer(cell, dtype, count, start)
-    # A copy, for the bytes of a cell cannot be written to.
+    # It is copied because the bytes of a cell are read-only.
     return values.reshape(shape, order=order).copy(order="K")
 
 
 def archived(cell: bytes) -> np.ndarray[Any, Any]:
-    """The array ``arr`` of a file of ``numpy.savez``."""
+    """Returns the array ``arr`` of a ``numpy.savez`` file."""
     with np.load(io.BytesIO(cell), allow_pickle=False) as file:
         found: np.ndarray[Any, Any] = file["arr"]
     return found

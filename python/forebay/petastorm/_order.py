@@ -1,4 +1,4 @@
-"""Which rows a reader has, and in which order: the arguments of Petastorm as those of a loader."""
+"""Translates Petastorm's arguments for the choice and order of rows into those of the loader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Order:
     seed: int
     shard: Shard | None
     shards: Shards
-    """The shards get rows, equally many rows, or whole row groups."""
+    """Whether shards get rows, equal numbers of rows, or whole row groups."""
 
     @classmethod
     def of(
@@ -46,7 +46,7 @@ class Order:
         shard_count: Any,
         shards: Any,
     ) -> Order:
-        """Makes the order of the arguments that a user passed, and checks them."""
+        """Checks the arguments that a user passed, and makes the order from them."""
         if shards not in SHARDS:
             raise ValueError(f"shards must be one of {', '.join(map(repr, SHARDS))}, got {shards!r}")
         shard = None
@@ -67,24 +67,24 @@ class Order:
 
     @property
     def by_row_groups(self) -> bool:
-        """Whether whole row groups are shared out."""
+        """Whether shards consist of whole row groups."""
         return self.shard is not None and self.shards == "row_groups"
 
     @property
     def by_rows(self) -> bool:
-        """Whether rows are shared out, each to one process."""
+        """Whether shards consist of rows, each in one shard only."""
         return self.shard is not None and self.shards != "row_groups"
 
     def least(self, rows: int) -> int:
-        """The least number of rows of each process, for a total number of rows."""
+        """Returns the smallest number of rows that a process gets of this total."""
         return -(-rows // self.shard.world) if self.shard is not None and self.shards == "equal" else 0
 
     def options(self, row_group_rows: int) -> dict[str, Any]:
-        """The arguments of a loader, for row groups of about ``row_group_rows`` rows."""
+        """Returns the arguments of a loader, for row groups of about ``row_group_rows`` rows."""
         shuffle = None
         if self.shuffle_row_groups:
             piece = _piece(row_group_rows, self.drop_partitions) if self.drop_partitions > 1 else None
-            # A window of one row group: the next one is dealt when it is used up.
+            # With a window of one row group, the next one is dealt when it is used up.
             shuffle = Shuffle(seed=self.seed, window_rows=1, piece_rows=piece)
         return {
             "shuffle": shuffle,
@@ -94,7 +94,8 @@ class Order:
         }
 
     def within(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
-        """In which order the rows of a group come, by their numbers. None: as they arrive."""
+        """Returns a function that orders the rows of a group by their numbers; None if they stay as they
+        arrive."""
         if self.shuffle_row_groups:
             return None if self.shuffle_rows else as_stored
         return self._permuted(epoch) if self.shuffle_rows else None
@@ -108,7 +109,7 @@ class Order:
 
 
 def _piece(rows: int, pieces: int) -> int:
-    """The rows of a piece, so that their number is as near as can be to the one that is wanted."""
+    """Returns the rows of a piece, so that the number of pieces is as close as possible to ``pieces``."""
     sizes = (-(-rows // pieces), max(1, rows // pieces))
     return min(sizes, key=lambda size: abs(-(-rows // size) - pieces))
 
@@ -118,7 +119,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _seed(seed: Any, shared: bool) -> int:
-    """The seed of an order. Where rows are shared out, all processes have to know it."""
+    """Returns the seed of the order. If processes share the rows, they all need the same seed."""
     if seed is not None:
         if not _is_int(seed) or seed < 0:
             raise ValueError(f"seed must be an int of at least 0, got {seed!r}")

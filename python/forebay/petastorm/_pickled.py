@@ -1,4 +1,5 @@
-"""A schema in the form in which Petastorm unpickles it, written opcode by opcode: Petastorm need not be installed."""
+"""Writes a schema opcode by opcode in the pickled form that Petastorm reads, so that Petastorm need not be
+installed."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ __all__: list[str] = []
 
 _PROTOCOL = 2
 
-#: Names of types in a pickle, where numpy itself has another one today.
+#: Type names in a pickle that differ from the names in current numpy.
 _NUMPY_NAMES = {"bool": "bool_"}
 
 
 def pickled(schema: Unischema) -> bytes:
-    """The bytes that lie in a data set."""
+    """Returns the pickled schema as it is stored in a data set."""
     return _Pickle().schema(schema)
 
 
 class _Pickle:
-    """Opcodes, one after the other."""
+    """Collects the opcodes of a pickle."""
 
     def __init__(self) -> None:
         self._out = bytearray(pickle.PROTO + bytes([_PROTOCOL]))
@@ -129,6 +130,6 @@ class _Pickle:
             self._out += pickle.LONG1 + bytes([size]) + number.to_bytes(size, "little", signed=True)
 
     def _note(self, name: str) -> None:
-        """Keeps the value on top, to be named again."""
+        """Memoises the value on top of the stack under a name."""
         self._noted[name] = len(self._noted)
         self._out += pickle.LONG_BINPUT + self._noted[name].to_bytes(4, "little")

@@ -1,6 +1,7 @@
-"""The index of row groups in the form in which Petastorm pickles it: read as plain values, and written.
+"""Reads and writes the index of row groups in Petastorm's pickled form, as plain values.
 
-A pickle is read opcode by opcode. Nothing that it names is imported, and nothing is called but what is listed here.
+A pickle is read opcode by opcode. No name in it is imported, and only the calls that are listed here are
+carried out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MODULES = (
 )
 _KINDS = ("SingleFieldIndexer", "FieldNotNullIndexer")
 
-#: Types of numpy that values have: numbers and text, never objects.
+#: The numpy types that values may have: numbers and text, never objects.
 _TYPE = re.compile(r"[biufSU]\d{1,9}")
 
 _MARK = object()
@@ -40,18 +41,18 @@ class PlainIndex(NamedTuple):
     name: str
     column: str
     data: Any
-    """The numbers of row groups: by value, or of all that have one."""
+    """The numbers of the row groups for each value, or the numbers of the row groups that have any value."""
 
 
 class _Name(NamedTuple):
-    """What a pickle names, which is not looked up."""
+    """A name in a pickle, which is not looked up."""
 
     module: str
     name: str
 
 
 class _Object:
-    """An object that a pickle makes."""
+    """An object that a pickle builds."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -59,7 +60,7 @@ class _Object:
 
 
 class _Type:
-    """A type of numpy."""
+    """A numpy type."""
 
     def __init__(self, text: str) -> None:
         if not _TYPE.fullmatch(text):
@@ -68,12 +69,12 @@ class _Type:
 
 
 def read(stored: bytes) -> list[PlainIndex]:
-    """The indexes of a pickle.
+    """Returns the indexes in a pickle.
 
     Raises
     ------
     ValueError
-        It is damaged, or has anything that an index has not.
+        The pickle is damaged, or has parts that do not belong to an index.
     """
     try:
         made = _Machine(len(stored)).run(stored)
@@ -85,7 +86,7 @@ def read(stored: bytes) -> list[PlainIndex]:
 
 
 def pickled(indexes: Iterable[PlainIndex]) -> bytes:
-    """The bytes that lie in a data set."""
+    """Returns the pickled indexes as they are stored in a data set."""
     out = bytearray(pickle.PROTO + bytes([_PROTOCOL]) + pickle.EMPTY_DICT + pickle.MARK)
     for one in indexes:
         data = one.data if isinstance(one.data, set) else defaultdict(set, one.data)
@@ -96,17 +97,18 @@ def pickled(indexes: Iterable[PlainIndex]) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """The opcodes of a value of Python's own types, between the first one and the last."""
+    """Returns the opcodes that pickle a value of a built-in Python type, without the first and last ones."""
     return pickle.dumps(value, _PROTOCOL)[2:-1]
 
 
 class _Machine:
-    """A stack of inert values."""
+    """The stack of a pickle machine that handles only inert values."""
 
     def __init__(self, budget: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        # Bytes and items that calls may take. Each stands in the pickle, but may be named again and again.
+        # The limit of bytes and items that calls may use. All of them are in the pickle, but it can refer to
+        # one many times.
         self._budget = 16 * budget
 
     def run(self, stored: bytes) -> Any:
@@ -233,8 +235,8 @@ def _index(name: Any, made: Any) -> PlainIndex:
 
 
 def _scalar(kind: _Type, cell: Any) -> Any:
-    """A scalar of numpy, as the plain value that equals it."""
-    # Python 2 has bytes as text.
+    """Returns a numpy scalar as the equal plain value."""
+    # Python 2 pickles bytes as text.
     (value,) = np.frombuffer(cell.encode("latin1") if isinstance(cell, str) else cell, kind.dtype)
     return value.item()
 
@@ -265,7 +267,7 @@ def _by_value(kind: _Name) -> dict[Any, Any]:
 
 _SET, _OLD_SET = _Name("builtins", "set"), _Name("__builtin__", "set")
 
-#: What stands for each call that an index has.
+#: The replacement of each call that an index may contain.
 _CALLS: dict[_Name, Callable[..., Any]] = {
     _SET: _set,
     _OLD_SET: _set,
@@ -277,7 +279,7 @@ _CALLS: dict[_Name, Callable[..., Any]] = {
     _Name("decimal", "Decimal"): _decimal,
 }
 
-#: Opcodes whose argument is the value.
+#: The opcodes whose argument is the value.
 _PUSHED = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING"),

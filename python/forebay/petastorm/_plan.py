@@ -1,4 +1,4 @@
-"""Turns the arguments of a reader into a loader, and its batches into rows."""
+"""Turns the arguments of a reader into a loader, and the loader's batches into rows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: Most rows of a batch of the engine: of rows that become objects of Python, and of columns.
+#: The most rows of a batch of the engine: the first number for rows that become Python objects, the second
+# for columns.
 _ROWS = 256
 _COLUMN_ROWS = 1 << 16
 
 
 class Plan:
-    """The arguments of a reader, checked."""
+    """The checked arguments of a reader."""
 
     def __init__(
         self,
@@ -74,12 +75,12 @@ class Plan:
         self._batches = BatchMaker(kinds_of(stored, self._stored_schema), self.schema, transform_spec)
 
     def is_decided_by_folders(self, stored: Stored) -> bool:
-        """Whether a predicate looks at names of folders only."""
+        """Whether a predicate needs only the names of folders."""
         fields = set() if self._predicate is None else set(self._predicate.get_fields())
         return bool(fields) and fields <= set(stored.keys)
 
     def check_shards(self, stored: Stored) -> None:
-        """Says before anything is read that there are more shards than rows, or row groups."""
+        """Raises an error if there are more shards than rows or row groups, before anything is read."""
         world = 0 if self.order.shard is None else self.order.shard.world
         dataset = stored.dataset
         row_groups = dataset.num_row_groups if self._row_groups is None else len(self._row_groups)
@@ -95,7 +96,7 @@ class Plan:
             raise _too_many_shards(world, dataset.num_rows, dataset.num_row_groups)
 
     def loader(self, stored: Stored) -> Loader | None:
-        """The loader of it; None where no row is selected."""
+        """Returns the loader; None if no row is selected."""
         options, transform = self._columns(stored)
         rows = _row_group_rows(stored)
         selected = self._selected(stored)
@@ -120,7 +121,7 @@ class Plan:
             raise
 
     def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
-        """The rows that all processes share."""
+        """Returns the number of rows that all processes share."""
         columns = next(iter(self._stored_schema.fields))
         with Loader(stored.dataset, columns=[columns], decode=AS_STORED, batch_size=1, **selected) as loader:
             return loader.num_rows
@@ -134,27 +135,28 @@ class Plan:
             for part in parts:
                 yield from map(self._row._make, part[ROWS])
             return
-        # What a function of the user's returned may be the user's still.
+        # The user may still hold the arrays that a function of theirs returned, so they are not changed in
+        # place.
         for part in groups(arrived, stored.dataset, order, in_place=self._spec is None):
             if len(part[ROW_ID]):
                 made = self._batches.arrays(part) if self._spec is None else part
                 yield self._row(**{name: made[name] for name in self._row._fields})
 
     def _arrived(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch without rows that are repeated."""
+        """Returns a batch without the rows that the loader repeats."""
         columns = dict(batch)
         mask = columns.pop("row_mask", None)
         if MADE in columns:
             made: dict[str, Any] = columns[MADE].columns
             length = len(next(iter(made.values()), ()))
-            # All its rows count as rows of the batch's first row group.
+            # All rows of the batch count as rows of the row group of its first row.
             return {ROW_ID: np.full(length, columns[ROW_ID][0]), **made}
         if mask is None or mask.all():
             return columns
         return {name: taken(column, mask) for name, column in columns.items()}
 
     def _columns(self, stored: Stored) -> tuple[dict[str, Any], Any]:
-        """How columns are read, and the function that they go through."""
+        """Returns how columns are read, and the function that is applied to them."""
         if self.is_batched:
             reading = reading_of(stored, self._stored_schema)
             return reading.options(), None if self._spec is None else self._batches
@@ -162,7 +164,7 @@ class Plan:
         return reading.options(), RowMaker(values, self._row._fields, self._spec)
 
     def _selected(self, stored: Stored) -> dict[str, Any]:
-        """Which rows are read."""
+        """Returns the arguments that select the rows to read."""
         given: dict[str, Any] = {} if not self._filters else {"filter": self._filters}
         left_out: list[int] = []
         if self._predicate is not None:
@@ -178,7 +180,7 @@ class Plan:
         return {**given, "deny": left_out} if left_out else given
 
     def _check_row_groups(self, stored: Stored, count: int) -> None:
-        """Refuses numbers of row groups where some have no rows."""
+        """Refuses row groups by number if some row groups have no rows."""
         if self._row_groups is not None:
             if count < stored.dataset.num_row_groups:
                 raise InvalidError(
@@ -188,11 +190,11 @@ class Plan:
             raise _too_many_row_group_shards(self.order.shard.world, count)
 
     def _is_kept(self, numbers: Numbers) -> Numbers:
-        """Whether rows are read here, by the numbers of their row groups."""
+        """Returns which rows this process reads, by the numbers of their row groups."""
         kept = np.ones(len(numbers), bool)
         if self._row_groups is not None:
             kept = np.isin(numbers, self._row_groups)
-            # Those that are selected are shared out.
+            # The selected row groups are numbered anew before they are divided among the shards.
             numbers = np.searchsorted(self._row_groups, numbers)
         if self.order.by_row_groups:
             assert self.order.shard is not None
@@ -200,7 +202,7 @@ class Plan:
         return kept
 
     def _workers(self, function: Any) -> int | Workers:
-        """Where a user's function runs."""
+        """Returns where the user's function runs."""
         if self._spec is None or self._spec.func is None or self._pool == "dummy":
             return 0
         count = max(1, min(int(self._workers_count), os.cpu_count() or 1))
@@ -210,7 +212,7 @@ class Plan:
 
 
 def _view(stored: Stored, schema_fields: Any) -> Any:
-    """The schema of the fields that are read."""
+    """Returns the schema of the fields that are read."""
     if schema_fields is None:
         return stored.schema
     if type(schema_fields).__name__ == "NGram":
@@ -238,7 +240,7 @@ def cache_of(kind: Any, location: Any, size_limit: Any) -> DiskCache | None:
         raise ValueError(f"Unknown cache_type: {kind}")
     if size_limit is None:
         raise ValueError("cache_type='local-disk' needs cache_size_limit= in bytes")
-    # A folder of its own, for what else is in this one is the user's.
+    # The cache gets its own folder, because other files in this one belong to the user.
     folder = os.path.join(location or tempfile.mkdtemp(prefix="forebay-"), "forebay")
     return DiskCache(folder, max_bytes=int(size_limit))
 
@@ -254,12 +256,12 @@ def _too_many_row_group_shards(world: int, row_groups: int) -> NoDataAvailableEr
 
 
 def _row_group_rows(stored: Stored) -> int:
-    """Rows of a row group on average."""
+    """Returns the average number of rows in a row group."""
     return max(1, -(-stored.dataset.num_rows // max(1, stored.dataset.num_row_groups)))
 
 
 def _can_be_sent(function: Any, of_user: Any) -> bool:
-    """Whether worker processes can have a function, which calls one of the user's."""
+    """Whether worker processes can run a function that calls one of the user's."""
     obstacle = _obstacle(function, of_user)
     if obstacle is not None:
         _LOG.warning(
@@ -271,7 +273,7 @@ def _can_be_sent(function: Any, of_user: Any) -> bool:
 
 
 def _obstacle(function: Any, of_user: Any) -> str | None:
-    """Why worker processes cannot have a function; None if they can."""
+    """Returns why worker processes cannot run a function; None if they can."""
     try:
         pickle.dumps(function)
     except Exception as error:

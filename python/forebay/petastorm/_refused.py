@@ -1,4 +1,5 @@
-"""Modules of Petastorm that are left out on purpose: each name of theirs says what takes its place."""
+"""Modules of Petastorm that are left out on purpose: using one of their names raises an error that says what
+to use instead."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__: list[str] = []
 _WINDOW = "use forebay.Loader with samples=forebay.Window(...), which has windows of any fields and gaps"
 _PROGRAM = "use the program forebay"
 
-#: Names by module, and what takes their place.
+#: For each module, its names and what to use instead.
 NAMES = {
     "weighted_sampling_reader": {"WeightedSamplingReader": "use forebay.Mix, which mixes loaders by weight"},
     "ngram": {"NGram": _WINDOW},
@@ -24,14 +25,14 @@ NAMES = {
     "benchmark.throughput": {"reader_throughput": f"{_PROGRAM}: forebay bench"},
 }
 
-#: Names of modules that are there, beside those that they have.
+#: Refused names in modules that exist here.
 IN_MODULES = {
     "tf_tensors": "use make_petastorm_dataset: TensorFlow 2 has no queues",
 }
 
 
 def module(name: str, names: dict[str, str]) -> types.ModuleType:
-    """A module whose names are refused when they are used."""
+    """Makes a module whose names raise an error when they are used."""
     made = types.ModuleType(name, "Left out on purpose.")
     for one, instead in names.items():
         setattr(made, one, _class(one, instead))
@@ -40,7 +41,7 @@ def module(name: str, names: dict[str, str]) -> types.ModuleType:
 
 
 def _class(name: str, instead: str) -> Any:
-    """A class that cannot be made, but be asked for by ``isinstance``."""
+    """Makes a class that cannot be instantiated, but works with ``isinstance``."""
 
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         raise refused(name, instead)

@@ -1,4 +1,4 @@
-"""Rows as the user gets them: values decoded, and what a function of the user's makes of them."""
+"""Rows as the user gets them: the decoded values, and the results of the user's function."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .transform import TransformSpec
 
 __all__: list[str] = []
 
-#: The column of rows that :class:`RowMaker` makes.
+#: The name of the column with the rows that :class:`RowMaker` makes.
 ROWS = "rows"
 
 
 @dataclass(frozen=True)
 class RowMaker:
-    """Makes tuples of the columns of a batch: the ``transform`` of a loader."""
+    """Makes tuples from the columns of a batch; it is the ``transform`` of a loader."""
 
     values: list[Values]
     names: tuple[str, ...]
-    """The fields of a row that is delivered, in order."""
+    """The fields of a delivered row, in order."""
     spec: TransformSpec | None
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The schema that lies in a data set, as plain values: nothing of it is imported, called or unpickled.
+"""Reads the schema that is stored in a data set, as plain values: nothing in it is imported, called or
+unpickled.
 
-This file is the one place where the package meets the stored form.
+Only this file knows the stored form.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ..options.storage import store_options
 
 __all__: list[str] = []
 
-#: Under which key it lies in the metadata of a data set.
+#: The key of the schema in the metadata of a data set.
 KEY = b"dataset-toolkit.unischema.v1"
 
 
@@ -38,7 +39,7 @@ class PlainSchema(NamedTuple):
 
 
 def stored(url: str, storage_options: Mapping[str, Any] | None) -> PlainSchema | None:
-    """The schema of a data set, or None where it has none."""
+    """Returns the schema of a data set, or None if it has none."""
     found = petastorm_schema(url, store_options(dict(storage_options or {})))
     if found is None:
         return None

@@ -1,4 +1,5 @@
-"""Rows that a predicate or a share leaves out: as a filter where the loader can evaluate it, else by their numbers."""
+"""Leaves out the rows that a predicate or a share does not select: with a filter if the loader can evaluate
+it, else by the numbers of rows."""
 
 from __future__ import annotations
 
@@ -22,17 +23,18 @@ __all__: list[str] = []
 
 Numbers = np.ndarray[Any, Any]
 
-#: Rows that are read at a time to see which of them count.
+#: The rows that are read at a time to evaluate a predicate.
 _BATCH = 4096
 
 
 def as_filter(predicate: PredicateBase, stored: Stored) -> Expression | None:
-    """The predicate as a filter that selects the same rows, if there is one."""
+    """Returns a filter that selects the same rows as the predicate; None if there is none."""
     return _filter(predicate, stored, True)
 
 
 def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, options: dict[str, Any]) -> list[int]:
-    """The numbers of the rows that a predicate leaves out. It is called for each row once, in stored order."""
+    """Returns the numbers of the rows that a predicate leaves out. The predicate is called once for each row,
+    in stored order."""
     names = list(predicate.get_fields())
     if not names:
         raise ValueError("the predicate has no fields: its get_fields() must return at least one name")
@@ -59,7 +61,7 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
         def included(row: Any) -> bool:
             return bool(predicate.do_include(dict(zip(given, row, strict=True))))
 
-        # All rows of a folder have the same names.
+        # All rows of a folder have the same keys.
         ask = functools.cache(included) if of_folders else included
 
         def evaluate(batch: Any) -> Any:
@@ -74,7 +76,8 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
 
 
 def outside(stored: Stored, is_kept: Callable[[Numbers], Numbers]) -> tuple[list[int], int]:
-    """The numbers of the rows whose row group is not kept, by its number, and how many row groups have rows."""
+    """Returns the numbers of the rows in row groups that are not kept, and the number of row groups with
+    rows."""
     left_out: list[int] = []
     numbered = Numbered(stored.dataset)
     options: dict[str, Any] = {"columns": _cheapest(stored), "decode": AS_STORED, "batch_size": _BATCH}
@@ -85,13 +88,13 @@ def outside(stored: Stored, is_kept: Callable[[Numbers], Numbers]) -> tuple[list
 
 
 def _cheapest(stored: Stored) -> list[str]:
-    """A column that costs little to read."""
+    """Returns a column that costs little to read."""
     numbers = [name for name, kind in stored.types.items() if str(kind).startswith(("int", "uint", "bool", "float"))]
     return [*stored.keys, *numbers, *stored.types][:1]
 
 
 def _is_of_rows(predicate: PredicateBase) -> bool:
-    """Whether a predicate is one that can only be asked for single rows."""
+    """Whether a predicate can be evaluated only for single rows."""
     if isinstance(predicate, in_negate):
         return _is_of_rows(predicate._predicate)
     if isinstance(predicate, in_reduce):
@@ -100,7 +103,7 @@ def _is_of_rows(predicate: PredicateBase) -> bool:
 
 
 def _filter(predicate: PredicateBase, stored: Stored, wanted: bool) -> Expression | None:
-    """The filter for the rows on which the predicate gives the wanted answer."""
+    """Returns the filter for the rows on which the predicate gives the wanted answer."""
     kind = type(predicate)
     if kind is in_negate:
         return _filter(predicate._predicate, stored, not wanted)  # type: ignore[attr-defined]
@@ -134,12 +137,12 @@ def _in_set(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
         return None
     listed = [value.item() if isinstance(value, np.generic) else value for value in values]
     expression = col(name).is_in(sorted(listed))
-    # A null is in no set.
+    # A null belongs to no set.
     return expression if wanted else ~expression | col(name).is_null()
 
 
 def _compares_alike(field: Any, stored_as: str, values: Iterable[Any]) -> bool:
-    """Whether stored values compare as those of rows do: whole numbers and text, as they are."""
+    """Whether stored values compare like the values of rows: this is true for whole numbers and text."""
     if field.shape != () or not isinstance(field.numpy_dtype, type):
         return False
     if stored_as.startswith(("int", "uint")):

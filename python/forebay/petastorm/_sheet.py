@@ -12,7 +12,7 @@ from .unischema import Unischema, UnischemaField, type_name
 
 __all__: list[str] = []
 
-#: Types of Arrow, by the names of functions that make them.
+#: The Arrow types, by the names of the functions that make them.
 _ARROW = {
     "ByteType": "int8",
     "ShortType": "int16",
@@ -28,7 +28,7 @@ _ARROW = {
 
 
 def arrow_schema(schema: Unischema) -> Any:
-    """The types in which the fields of a schema are stored."""
+    """Returns the pyarrow schema in which the fields are stored."""
     arrow = pyarrow()
     return arrow.schema([arrow.field(field.name, _arrow(field), field.nullable) for field in schema.fields.values()])
 
@@ -46,7 +46,7 @@ def _arrow(field: UnischemaField) -> Any:
 
 
 def stored_type(field: UnischemaField) -> SparkType:
-    """The type of Spark in which a field is stored."""
+    """Returns the Spark type in which a field is stored."""
     if isinstance(field.codec, ScalarCodec):
         return spark_type(field.codec._spark_type)
     if field.codec is not None:

@@ -1,4 +1,4 @@
-"""Buffers that mix the rows of a reader: of rows one by one, and of tensors."""
+"""Buffers that mix the rows of a reader: one of single rows, and one of tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 class Rows:
-    """Rows in random order, drawn from a buffer, or in the order in which they came."""
+    """Rows that are drawn from a buffer at random, or delivered in the order in which they arrived."""
 
     def __init__(self, capacity: int) -> None:
         self._least = capacity
@@ -21,23 +21,23 @@ class Rows:
         self._is_over = False
 
     def add_many(self, rows: list[Any]) -> None:
-        """Adds rows."""
+        """Adds rows to the buffer."""
         if self._next:
             del self._rows[: self._next]
             self._next = 0
         self._rows += rows
 
     def finish(self) -> None:
-        """No more rows come."""
+        """Says that no more rows will be added."""
         self._is_over = True
 
     def can_retrieve(self) -> bool:
-        """Whether a row can be drawn: there are enough to mix, or no more come."""
+        """Whether a row can be drawn: the buffer has enough to mix, or no more will be added."""
         left = len(self._rows) - self._next
         return left > 0 and (self._is_over or left >= self._least)
 
     def retrieve(self) -> Any:
-        """A row, which leaves the buffer."""
+        """Removes a row from the buffer and returns it."""
         if not self._least:
             self._next += 1
             return self._rows[self._next - 1]
@@ -47,10 +47,11 @@ class Rows:
 
 
 class Tensors:
-    """Batches of tensors, drawn from a buffer of rows, or in the order in which they came.
+    """Batches of tensors that are drawn from a buffer of rows at random, or delivered in the order in which
+    they arrived.
 
-    A batch is a view of the rows that were added together, or of the mixed buffer; only a batch over the end of one
-    addition is copied.
+    A batch is a view of rows that were added together, or of the mixed buffer; only a batch that spans two
+    additions is copied.
     """
 
     def __init__(self, capacity: int, batch_size: int) -> None:
@@ -70,15 +71,15 @@ class Tensors:
             self._is_mixed = False
 
     def finish(self) -> None:
-        """No more rows come."""
+        """Says that no more rows will be added."""
         self._is_over = True
 
     def can_retrieve(self) -> bool:
-        """Whether a batch can be drawn: there are enough rows to mix, or no more come."""
+        """Whether a batch can be drawn: the buffer has enough rows to mix, or no more will be added."""
         return self._rows > 0 and (self._is_over or self._rows >= self._least + self._batch_size)
 
     def retrieve(self) -> Sequence[torch.Tensor]:
-        """A batch, whose rows leave the buffer."""
+        """Removes the rows of a batch from the buffer and returns them."""
         if self._least and not self._is_mixed:
             self._mix()
         count = min(self._batch_size, self._rows)
@@ -101,19 +102,20 @@ class Tensors:
 
 
 class _Part:
-    """Rows that were added together, and leave from the first on."""
+    """Rows that were added together, and are removed from the first one on."""
 
     def __init__(self, columns: list[torch.Tensor], batch_size: int) -> None:
         self.rows = len(columns[0])
-        """The rows that are left."""
+        """The number of remaining rows."""
         self._columns = columns
         self._batch_size = batch_size
         self._next = 0
-        # Whole batches, the last one first. To cut all of them at once costs half of one cut after the other.
+        # Whole batches, the last one first. Cutting all of them at once costs half of cutting them one by
+        # one.
         self._batches: list[tuple[torch.Tensor, ...]] = []
 
     def take(self, count: int) -> Sequence[torch.Tensor]:
-        """The next rows: a batch, or fewer."""
+        """Removes and returns the next rows: a batch, or fewer."""
         piece: Sequence[torch.Tensor]
         if count == self._batch_size:
             if not self._batches:
@@ -126,7 +128,7 @@ class _Part:
         return piece
 
     def left(self) -> list[torch.Tensor]:
-        """The rows that are left."""
+        """Returns the remaining rows."""
         return [column[self._next :] for column in self._columns] if self._next else self._columns
 
 

@@ -1,4 +1,4 @@
-"""Types of Spark by their names, so that a schema can be read and written without PySpark."""
+"""The types of Spark by name, so that a schema can be read and written without PySpark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: The types of Spark for types of numpy, where a field has no codec.
+#: The Spark types for numpy types, for fields without a codec.
 OF_NUMPY = {
     "int8": "ByteType",
     "uint8": "ShortType",
@@ -25,24 +25,24 @@ OF_NUMPY = {
 }
 
 
-#: Names of all types that a codec of scalars may have.
+#: The names of all Spark types that a scalar codec may have.
 NAMES = (*sorted({*OF_NUMPY.values()}), "BinaryType", "DateType", "DecimalType", "TimestampType")
 
 _DECIMAL = re.compile(r"DecimalType\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
-#: Most digits of a decimal.
+#: The most digits of a decimal.
 _MAX_PRECISION = 38
 
 
 class SparkType:
-    """A type of Spark: its name, and the arguments that it is made with."""
+    """A Spark type: its name, and the arguments that it is made with."""
 
     def __init__(self, name: str, *arguments: Any) -> None:
         self.name = name
         self.arguments = arguments
 
     def made(self) -> Any:
-        """The type as PySpark has it."""
+        """Returns the PySpark type."""
         from pyspark.sql import types
 
         return getattr(types, self.name)(*self.arguments)
@@ -70,7 +70,7 @@ def spark_type(given: Any) -> SparkType:
 
 
 def named(name: str) -> SparkType:
-    """The type of a name, which may have the digits of a decimal: ``"DecimalType(10, 3)"``."""
+    """Returns the type with that name, which may include the digits of a decimal: ``"DecimalType(10, 3)"``."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal is not None:
         precision, scale = map(int, decimal.groups())

@@ -1,4 +1,4 @@
-"""The data set as it is stored: its location, its columns, and the schema that is inferred where none is written."""
+"""A data set as it is stored: its location, its columns, and its schema, which is inferred if none is stored."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from .unischema import Unischema, UnischemaField, schema_of, type_name
 
 __all__: list[str] = []
 
-#: Columns as they are stored, where nothing else is said of them: cells are decoded as the values of rows need it.
+#: Columns are delivered as they are stored; the codecs decode their cells later.
 AS_STORED = {"*": None}
 
 _KEY = re.compile(r"([^=/]+)=[^/]*")
 
 
 class Stored(NamedTuple):
-    """A data set that is open."""
+    """An open data set."""
 
     dataset: Dataset
     schema: Unischema
-    """The one that is written, or the inferred one."""
+    """The stored schema, or an inferred one."""
     is_written: bool
-    """Whether a schema of Petastorm is written."""
+    """Whether a Petastorm schema is stored."""
     types: dict[str, Any]
-    """The types of the stored columns, as pyarrow has them."""
+    """The types of the stored columns in pyarrow."""
     keys: tuple[str, ...]
-    """Names of the columns that are folders."""
+    """The names of the key columns."""
 
 
 def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
     """Opens a data set, and reads its schema."""
     locations = located(urls)
     written = written_schema(locations, storage_options)
-    # Folders whose names are whole numbers may well be text.
+    # Folders may be named with whole numbers although their field is text.
     texts = [] if written is None else [name for name, field in written.fields.items() if _is_text(field)]
     dataset = Dataset(locations, storage_options=storage_options)
     keys = _keys(dataset)
@@ -55,7 +55,7 @@ def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
 
 
 def located(urls: Any) -> Any:
-    """The locations that a user passed, checked as Petastorm does, and as the loader takes them."""
+    """Checks the locations that a user passed as Petastorm does, and returns them in the loader's form."""
     if isinstance(urls, (list, tuple)):
         if not urls:
             raise ValueError("dataset url list must be non-empty.")
@@ -67,7 +67,7 @@ def located(urls: Any) -> Any:
 
 
 def url_of(dataset: Any) -> str:
-    """Where a data set of forebay or of pyarrow lies."""
+    """Returns the URL of an open data set of forebay or pyarrow."""
     if isinstance(dataset, str):
         return dataset
     urls = getattr(dataset, "_urls", None)
@@ -84,7 +84,7 @@ def url_of(dataset: Any) -> str:
 
 
 def written_schema(locations: Any, storage_options: Mapping[str, Any] | None) -> Unischema | None:
-    """The schema that is written beside the files, if it is."""
+    """Returns the schema that is stored beside the files; None if there is none."""
     for location in locations if isinstance(locations, list) else [locations]:
         plain = _schema.stored(location, storage_options)
         if plain is not None:
@@ -93,10 +93,10 @@ def written_schema(locations: Any, storage_options: Mapping[str, Any] | None) ->
 
 
 def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unischema:
-    """The schema that is written beside the files, or the error that there is none."""
+    """Returns the schema that is stored beside the files, or raises an error if there is none."""
     found = written_schema(located(urls), storage_options)
     if found is None:
-        # Says so if there is no data set at all.
+        # This raises an error if there is no data set at all.
         Dataset(located(urls), storage_options=storage_options)
         raise PetastormMetadataError(
             f"{urls}: there is no schema of Petastorm (materialize_dataset and forebay.petastorm.write write one; "
@@ -106,14 +106,15 @@ def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unisc
 
 
 def inferred(columns: Any, keys: tuple[str, ...]) -> Unischema:
-    """The schema of files that say none: folders first, then the columns whose types a batch may have."""
+    """Infers a schema: the key columns first, then the columns whose types a batch may have."""
     of_folders = of_keys((key, columns.field(key).type) for key in keys)
     of_files = of_columns(column for column in columns if column.name not in keys)
     return Unischema("inferred_schema", [UnischemaField(*one) for one in (*of_folders, *of_files)])
 
 
 def _columns(dataset: Dataset) -> Any:
-    """The stored columns in pyarrow, which has views of text since version 16: before, as they are delivered."""
+    """Returns the stored columns in pyarrow. Older versions than 16 have no text views, so they get the
+    delivered types."""
     arrow = pyarrow()
     if hasattr(arrow, "string_view"):
         return arrow.schema(dataset.schema)
@@ -122,7 +123,7 @@ def _columns(dataset: Dataset) -> Any:
 
 
 def _keys(dataset: Dataset) -> tuple[str, ...]:
-    """The names of folders such as ``day=3`` on the way to the first file."""
+    """Returns the keys of the folders, such as ``day`` in ``day=3``, on the path to the first file."""
     if not dataset.num_rows:
         return ()
     with Loader(dataset, columns=dataset.columns[:1], decode=AS_STORED, batch_size=1) as loader:
@@ -143,7 +144,8 @@ def _text(url: Any) -> str:
 
 
 def _location(url: Any) -> str:
-    """The location as the loader takes it: local ones as paths, without ``file:`` in the forms of Spark and Java."""
+    """Returns the location in the loader's form: local files as paths, without the ``file:`` of Spark and
+    Java."""
     parsed = urllib.parse.urlparse(_text(url))
     if not parsed.scheme:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How values become cells: the codecs of Petastorm, which may be called by hand."""
+"""The codecs of Petastorm, which turn values into cells and back. They can also be called by hand."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class DataframeColumnCodec:
     """The interface of a codec."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
-        """The cell of a value."""
+        """Returns the cell of a value."""
         raise NotImplementedError(f"{type(self).__name__}.encode")
 
     def decode(self, unischema_field: Any, value: Any) -> Any:
-        """The value of a cell."""
+        """Returns the value of a cell."""
         raise NotImplementedError(f"{type(self).__name__}.decode")
 
     def spark_dtype(self) -> Any:
-        """The type of Spark in which cells are stored."""
+        """Returns the Spark type in which cells are stored."""
         raise NotImplementedError(f"{type(self).__name__}.spark_dtype")
 
     def __str__(self) -> str:
@@ -43,14 +43,14 @@ class DataframeColumnCodec:
 
 
 class _BytesCodec(DataframeColumnCodec):
-    """A codec whose cells are bytes."""
+    """A codec that stores cells as bytes."""
 
     def spark_dtype(self) -> Any:
         return SparkType("BinaryType").made()
 
 
 class CompressedImageCodec(_BytesCodec):
-    """Images of one or three channels as PNG or JPEG.
+    """Stores images of one or three channels as PNG or JPEG.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class CompressedImageCodec(_BytesCodec):
 
 
 class NdarrayCodec(_BytesCodec):
-    """Arrays as files of ``numpy.save``."""
+    """Stores arrays as ``numpy.save`` files."""
 
     def encode(self, unischema_field: Any, value: Any) -> bytearray:
         _check_array(unischema_field, value)
@@ -104,7 +104,7 @@ class NdarrayCodec(_BytesCodec):
 
 
 class CompressedNdarrayCodec(_BytesCodec):
-    """Arrays as files of ``numpy.savez_compressed``."""
+    """Stores arrays as ``numpy.savez_compressed`` files."""
 
     def encode(self, unischema_field: Any, value: Any) -> bytearray:
         _check_array(unischema_field, value)
@@ -119,7 +119,7 @@ class CompressedNdarrayCodec(_BytesCodec):
 
 
 class ScalarCodec(DataframeColumnCodec):
-    """Single values in a type of Spark.
+    """Stores single values in a Spark type.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class ScalarCodec(DataframeColumnCodec):
 
 
 def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
-    """The codec that a data set names."""
+    """Returns the codec that a data set names."""
     if plain is None:
         return None
     kind, *arguments = plain
@@ -186,7 +186,7 @@ def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
 
 
 def _check_array(field: Any, value: Any) -> None:
-    """Refuses what is not an array of the field's type and shape."""
+    """Refuses a value that is not an array of the field's type and shape."""
     wanted = _type_name(field.numpy_dtype)
     if not isinstance(value, np.ndarray):
         raise ValueError(f"Unexpected type of {field.name}: expected an array of {wanted}, got {type(value).__name__}")
@@ -197,7 +197,7 @@ def _check_array(field: Any, value: Any) -> None:
 
 
 def complies(shape: tuple[int, ...], of_field: tuple[int | None, ...]) -> bool:
-    """Whether a shape is one that a field may have: a side that is None or 0 there is open."""
+    """Whether a field may have this shape: a side that is None or 0 in the field's shape accepts any length."""
     return len(shape) == len(of_field) and all(
         not there or not side or side == there for side, there in zip(shape, of_field, strict=True)
     )

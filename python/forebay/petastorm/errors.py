@@ -24,5 +24,5 @@ class DecodeFieldError(RuntimeError):
 
 
 def refused(name: str, instead: str) -> UnsupportedError:
-    """The error for what this package leaves out on purpose."""
+    """The error for a name that this package leaves out on purpose."""
     return UnsupportedError(f"{name} is not part of forebay.petastorm ({instead})")

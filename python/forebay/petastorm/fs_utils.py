@@ -1,4 +1,4 @@
-"""File systems by URL, for scripts that ask for one. The engine itself opens stores by URL."""
+"""File systems by URL, for scripts that need one. The engine opens stores by URL itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FilesystemResolver", "get_dataset_path", "get_filesystem_and_path_or
 
 
 class FilesystemResolver:
-    """The file system of a URL: fsspec's where that is installed, else that of ``pyarrow.fs``.
+    """Finds the file system of a URL: fsspec's if it is installed, else that of ``pyarrow.fs``.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ class FilesystemResolver:
         located(self._url)
 
     def parsed_dataset_url(self) -> urllib.parse.ParseResult:
-        """The parts of the URL."""
+        """Returns the parts of the URL."""
         return urllib.parse.urlparse(self._url)
 
     def get_dataset_path(self) -> str:
-        """The path in the file system."""
+        """Returns the path in the file system."""
         return get_dataset_path(self.parsed_dataset_url())
 
     def filesystem(self) -> Any:
-        """The file system."""
+        """Returns the file system."""
         return _made(self._url, self._options)
 
     def filesystem_factory(self) -> Callable[[], Any]:
-        """A function that makes the file system, which can be pickled."""
+        """Returns a function that makes the file system and can be pickled."""
         return functools.partial(_made, self._url, self._options)
 
     def __getstate__(self) -> NoReturn:
@@ -60,7 +60,7 @@ class FilesystemResolver:
 
 
 def get_dataset_path(parsed_url: urllib.parse.ParseResult) -> str:
-    """The path of a URL in its file system."""
+    """Returns the path of a URL in its file system."""
     if parsed_url.scheme.lower() in ("file", "hdfs"):
         return parsed_url.path
     return f"{parsed_url.netloc}{parsed_url.path}"
@@ -72,7 +72,7 @@ def get_filesystem_and_path_or_paths(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
 ) -> tuple[Any, Any]:
-    """The file system of one or several URLs, and their paths in it."""
+    """Returns the file system of one or several URLs, and their paths in it."""
     located(url_or_urls)
     urls = url_or_urls if isinstance(url_or_urls, list) else [url_or_urls]
     files = filesystem if filesystem is not None else _made(urls[0], dict(storage_options or {}))
@@ -81,7 +81,7 @@ def get_filesystem_and_path_or_paths(
 
 
 def normalize_dir_url(dataset_url: Any) -> str:
-    """A URL without the slash at its end."""
+    """Returns a URL without the slash at its end."""
     if not isinstance(dataset_url, str):
         raise ValueError("directory url must be a string")
     return dataset_url.removesuffix("/")

@@ -1,4 +1,4 @@
-"""Which rows to read: functions of the values of some fields."""
+"""Predicates, which choose the rows to read by the values of some fields."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class PredicateBase(abc.ABC):
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
-        """Names of the fields that it looks at."""
+        """Returns the names of the fields that it needs."""
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Whether to read the row with these values."""
+        """Returns whether to read the row with these values."""
 
 
 class in_set(PredicateBase):
-    """Rows whose value is one of these."""
+    """Selects rows whose value is in a set."""
 
     def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
         self._inclusion_values = set(inclusion_values)
@@ -48,7 +48,7 @@ class in_set(PredicateBase):
 
 
 class in_intersection(PredicateBase):
-    """Rows whose array or list has one of these values."""
+    """Selects rows whose array or list has one of these values."""
 
     def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
         self._inclusion_values = list(inclusion_values)
@@ -65,7 +65,7 @@ class in_intersection(PredicateBase):
 
 
 class in_lambda(PredicateBase):
-    """Rows for which a function of some values is true.
+    """Selects rows for which a function of some values is true.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class in_lambda(PredicateBase):
 
 
 class in_negate(PredicateBase):
-    """Rows that another predicate leaves out."""
+    """Selects the rows that another predicate leaves out."""
 
     def __init__(self, predicate: PredicateBase) -> None:
         _check(predicate)
@@ -125,7 +125,8 @@ class in_reduce(PredicateBase):
 
 
 class in_pseudorandom_split(PredicateBase):
-    """One of several parts of the rows, by a hash of a value: the same part each time, and in Petastorm.
+    """Selects one of several parts of the rows by a hash of a value: the same part each time, as in
+    Petastorm.
 
     Parameters
     ----------
@@ -134,14 +135,14 @@ class in_pseudorandom_split(PredicateBase):
     subset_index : int
         Which part to read.
     predicate_field : str
-        The field whose value decides. Equal values come into one part.
+        The field whose value decides. Rows with equal values are in the same part.
     """
 
     def __init__(self, fraction_list: Sequence[float], subset_index: int, predicate_field: str) -> None:
         if subset_index >= len(fraction_list):
             raise ValueError(f"subset_index must be less than {len(fraction_list)}, got {subset_index}")
         self._predicate_field = predicate_field
-        # Sums of floats from the first on, since where a part ends is a matter of the last bit.
+        # The shares are added in Petastorm's order, because the last bit decides where a part ends.
         ends = [sum(fraction_list[: at + 1]) for at in range(len(fraction_list))]
         self._bucket_low = (ends[subset_index - 1] if subset_index else 0) * (sys.maxsize - 1)
         self._bucket_high = ends[subset_index] * (sys.maxsize - 1)

@@ -1,4 +1,4 @@
-"""Batches of tensors of PyTorch, from a reader."""
+"""Batches of PyTorch tensors from a reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "LoaderB
 
 _LOG = logging.getLogger("forebay")
 
-#: Types that become larger ones, as torch had no others when they were chosen.
+#: Types that are converted to larger ones, because torch lacked them when Petastorm chose this.
 _PROMOTED = {np.dtype(kind): larger for kind, larger in (("u2", np.int32), ("u4", np.int64), ("?", np.uint8))}
 
 
@@ -72,7 +72,7 @@ class LoaderBase:
 
 
 def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
-    """Rows as a batch, as torch does it, but decimals and text as lists of themselves."""
+    """Puts rows into a batch as torch does, but leaves decimals and text in lists."""
     first = batch[0]
     if isinstance(first, (decimal.Decimal, str, bytes)):
         return batch
@@ -81,7 +81,8 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Sequence):
         return [decimal_friendly_collate(items) for items in zip(*batch, strict=False)]
     if _are_alike(first, batch):
-        # numpy copies on this thread alone: torch.stack wakes others, which then spin beside those that decode.
+        # numpy copies on this thread alone, while torch.stack wakes other threads, which then compete with
+        # the decoding threads.
         return torch.from_numpy(np.stack(batch))
     return default_collate(list(batch))
 
@@ -101,7 +102,7 @@ def _checked_batch_size(batch_size: Any) -> int:
 
 
 class DataLoader(LoaderBase):
-    """Batches of rows, put together one row at a time.
+    """Batches of rows, which are put together one row at a time.
 
     Parameters
     ----------
@@ -201,9 +202,9 @@ class BatchedDataLoader(LoaderBase):
 
 
 class InMemBatchedDataLoader:
-    """Batches of tensors of rows that are in memory: read once, and mixed for each epoch.
+    """Batches of tensors whose rows are in memory: they are read once, and mixed for each epoch.
 
-    It can be iterated over once. The reader is stopped as soon as the rows are there.
+    It can be iterated over once. The reader is stopped as soon as the rows are in memory.
 
     Parameters
     ----------
@@ -214,12 +215,12 @@ class InMemBatchedDataLoader:
     transform_fn : callable, default torch.as_tensor
         A function from an array to a tensor.
     num_epochs : int, default 1
-        How often the rows come.
+        How often the rows are delivered.
     seed : int, default 0
         Decides the order of each epoch, with its number.
     rows_capacity : int, default 1024
-        Most rows that are kept. If the reader has more, they are left out, with a warning.
-    shuffle : bool, default False
+        The most rows that are kept. If the reader has more, the others are left out with a warning.
+    Whether the rows of an epoch are shuffled.
         Whether the rows of an epoch come in random order.
     """
 
@@ -258,11 +259,11 @@ class InMemBatchedDataLoader:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Does nothing: the reader was stopped before."""
+        """Does nothing, because the reader was stopped before."""
 
 
 def _kept(reader: Reader, transform_fn: Callable[[Any], Any], capacity: int) -> dict[str, Any]:
-    """Tensors of the first rows of a reader, by field."""
+    """Returns the tensors of the first rows of a reader, by field."""
     parts: list[dict[str, Any]] = []
     left = capacity
     for item in reader:
@@ -278,14 +279,14 @@ def _kept(reader: Reader, transform_fn: Callable[[Any], Any], capacity: int) -> 
 
 
 def _columns(item: Any, is_batch: bool) -> dict[str, Any]:
-    """The columns of a batch, or of a row, with values such as torch has."""
+    """Returns the columns of a batch, or the values of a row, in types that torch has."""
     columns: dict[str, Any] = item._asdict()
     _sanitize_pytorch_types(columns)
     return columns if is_batch else {name: np.asarray(value)[None] for name, value in columns.items()}
 
 
 def _sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
-    """Makes the values of a row, or of a batch, such as torch has: in place.
+    """Converts the values of a row or a batch to types that torch has, in place.
 
     Raises
     ------

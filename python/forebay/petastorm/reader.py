@@ -58,11 +58,11 @@ class Reader:
         self._loader: Loader | None = None
         self._is_ready = False
         self._items: Iterator[Any] | None = None
-        # Threads of a user's may share a reader.
+        # Several threads of the user may share a reader.
         self._lock = threading.Lock()
         plan.check_shards(stored)
         if plan.is_decided_by_folders(stored):
-            # It costs little, and says at once that there is nothing to read.
+            # This costs little, and raises an error at once if there is nothing to read.
             self._get_ready()
 
     def __iter__(self) -> Reader:
@@ -86,16 +86,16 @@ class Reader:
             return item
 
     def next(self) -> Any:
-        """The next row or batch."""
+        """Returns the next row or batch."""
         return next(self)
 
     def reset(self) -> None:
-        """Lets the epochs begin again, with other orders, after all of them were read.
+        """Begins the epochs again, with other orders, after all of them were read.
 
         Raises
         ------
         NotImplementedError
-            Not all of them were.
+            Not all epochs were read.
         """
         if self.stopped:
             raise NotImplementedError("a reader that was stopped cannot be reset (make another reader)")
@@ -112,10 +112,10 @@ class Reader:
             self._loader.close()
 
     def join(self) -> None:
-        """Does nothing: :meth:`stop` waits for what it ends."""
+        """Does nothing, because :meth:`stop` waits for everything that it ends."""
 
     def cleanup_cache(self) -> None:
-        """Does nothing: the folder of a cache is never removed."""
+        """Does nothing, because the folder of a cache is never removed."""
 
     def __reduce__(self) -> Any:
         raise TypeError("a reader cannot be pickled or copied (make one in each process)")
@@ -125,7 +125,8 @@ class Reader:
         """How many batches are ready, and what was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
         measured: dict[str, Any] = {} if self._loader is None else {**self._loader.stats().to_dict()}
         ready = measured["queues"]["batches_ready"] if measured else 0
-        # The names of a pool of processes, which is not there: nothing is on the way between processes, or copied.
+        # These keys belong to Petastorm's process pool. There is none here, so nothing is in transit between
+        # processes.
         items = {"items_consumed": self._taken, "items_produced": self._taken, "items_inprocess": 0}
         return {"output_queue_size": ready, **items, "zmq_copy_buffers": False, **measured}
 
@@ -137,7 +138,7 @@ class Reader:
         self.join()
 
     def _all(self) -> Iterator[Any]:
-        """The items of all epochs."""
+        """Yields the items of all epochs."""
         self._get_ready()
         if self._loader is None:
             return
@@ -156,7 +157,7 @@ class Reader:
                 return
 
     def _get_ready(self) -> None:
-        """Decides which rows are read, once."""
+        """Decides once which rows are read."""
         if self._is_ready:
             return
         self._loader = self._plan.loader(self._stored)
@@ -377,7 +378,7 @@ def _reader(urls: Any, stored: Stored, is_batched: bool, given: dict[str, Any]) 
 
 
 def _row_groups(urls: Any, stored: Stored, selector: Any) -> set[int] | None:
-    """The numbers of the row groups that a selector selects; None without one."""
+    """Returns the numbers of the row groups that a selector selects; None without a selector."""
     if selector is None:
         return None
     if not isinstance(selector, RowGroupSelectorBase):

@@ -1,4 +1,5 @@
-"""Which row groups are read, by the index that lies in a data set: the value of ``rowgroup_selector``."""
+"""Selectors, which choose row groups by the index that is stored in a data set: values of
+``rowgroup_selector``."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ __all__ = ["IntersectIndexSelector", "RowGroupSelectorBase", "SingleIndexSelecto
 
 
 class RowGroupSelectorBase(abc.ABC):
-    """The base of selectors. A class of yours implements both methods."""
+    """The base class of selectors. A class of yours implements both methods."""
 
     @abc.abstractmethod
     def get_index_names(self) -> Iterable[str]:
-        """The names of the indexes that it asks."""
+        """Returns the names of the indexes that it uses."""
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """The numbers of the row groups to read, from the indexes by name."""
+        """Returns the numbers of the row groups to read, from the indexes by name."""
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
-    """The row groups in which one of these values occurs, by one index."""
+    """Selects the row groups in which one of these values occurs, by one index."""
 
     def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
         self._index_name = index_name
@@ -37,7 +38,7 @@ class SingleIndexSelector(RowGroupSelectorBase):
 
 
 class _Several(RowGroupSelectorBase):
-    """Selectors that are combined."""
+    """A combination of selectors."""
 
     def __init__(self, single_index_selectors: Iterable[RowGroupSelectorBase]) -> None:
         self._selectors = list(single_index_selectors)
@@ -52,14 +53,14 @@ class _Several(RowGroupSelectorBase):
 
 
 class IntersectIndexSelector(_Several):
-    """The row groups that all of these selectors select."""
+    """Selects the row groups that all of these selectors select."""
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
         return set.intersection(*self._selected(index_dict))
 
 
 class UnionIndexSelector(_Several):
-    """The row groups that one of these selectors selects."""
+    """Selects the row groups that at least one of these selectors selects."""
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
         return set.union(*self._selected(index_dict))

@@ -1,4 +1,4 @@
-"""Rows of a data set of Petastorm in Spark."""
+"""Reads rows of a Petastorm data set in Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["dataset_as_rdd"]
 def dataset_as_rdd(
     dataset_url: str, spark_session: Any, schema_fields: Any = None, hdfs_driver: str = "libhdfs3"
 ) -> Any:
-    """An RDD of decoded rows, each a named tuple.
+    """Returns an RDD of decoded rows, each a named tuple.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def dataset_as_rdd(
 
 
 class _Decoded:
-    """Makes a row of Spark a named tuple of values."""
+    """Turns a Spark row into a named tuple of decoded values."""
 
     def __init__(self, schema: Unischema) -> None:
         self._schema = schema

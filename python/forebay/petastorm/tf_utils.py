@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` of a reader."""
+"""Makes a ``tf.data.Dataset`` from a reader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["date_to_nsec_from_epoch", "make_petastorm_dataset"]
 
 tf_tensors = absent("tf_tensors")
 
-#: Types of TensorFlow, where those of numpy have another name there, or none.
+#: The TensorFlow types for numpy types that have another name there, or none.
 _TYPES = {
     "uint16": "int32",
     "uint32": "int64",
@@ -41,11 +41,11 @@ _NANOSECONDS = 1_000_000_000
 
 
 def make_petastorm_dataset(reader: Reader) -> Any:
-    """A ``tf.data.Dataset`` of the reader's rows, or batches, each a named tuple of tensors.
+    """Returns a ``tf.data.Dataset`` of the reader's rows or batches, each a named tuple of tensors.
 
-    Decimals are text, times nanoseconds since 1970, and ``uint16`` and ``uint32`` the next larger signed type. Under
-    ``tf.distribute`` each worker has a reader of its own, with ``cur_shard`` and ``shard_count``: a strategy divides
-    the data set no further.
+    Decimals become text, times nanoseconds since 1970, and ``uint16`` and ``uint32`` the next larger signed
+    type. Under ``tf.distribute`` each worker has its own reader, with ``cur_shard`` and ``shard_count``: a
+    strategy does not divide the data set further.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ def make_petastorm_dataset(reader: Reader) -> Any:
 
     signature = tuple(_spec(field, reader.batched_output) for field in reader.schema.fields.values())
     row_type = reader.schema._get_namedtuple()
-    # One with the methods of TensorFlow 1 as well, such as make_one_shot_iterator, which scripts for it call.
+    # This class also has the methods of TensorFlow 1, such as make_one_shot_iterator, which older scripts
+    # call.
     kind = tf.compat.v1.data.Dataset
     made = kind.from_generator(generated, output_signature=signature).map(lambda *values: row_type(*values))
     options = tf.data.Options()
@@ -80,7 +81,7 @@ def make_petastorm_dataset(reader: Reader) -> Any:
 
 
 def date_to_nsec_from_epoch(dt: Any) -> int:
-    """Nanoseconds from 1970 to a date."""
+    """Returns the nanoseconds from 1970 to a date."""
     return timegm(dt.timetuple()) * _NANOSECONDS
 
 
@@ -90,7 +91,7 @@ def _spec(field: UnischemaField, is_batched: bool) -> Any:
 
 
 def _numpy_to_tf_dtypes(numpy_dtype: Any) -> Any:
-    """The type of TensorFlow for values of a field."""
+    """Returns the TensorFlow type for the values of a field."""
     name = type_name(numpy_dtype)
     try:
         return tf.dtypes.as_dtype(_TYPES.get(name, name))
@@ -99,7 +100,7 @@ def _numpy_to_tf_dtypes(numpy_dtype: Any) -> Any:
 
 
 def _sanitize_field_tf_types(sample: Any) -> Any:
-    """The row with values that TensorFlow has."""
+    """Returns the row with values that TensorFlow accepts."""
     return type(sample)._make(map(_sanitized, sample._fields, sample))
 
 
@@ -125,7 +126,7 @@ def _sanitized(name: str, value: Any) -> Any:
 
 
 def _objects(values: Any) -> Any:
-    """Objects of a batch."""
+    """Converts the objects of a batch."""
     first = values.flat[0]
     if isinstance(first, datetime.date):
         return np.array([date_to_nsec_from_epoch(one) for one in values.flat], np.int64).reshape(values.shape)

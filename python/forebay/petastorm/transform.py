@@ -1,4 +1,4 @@
-"""A function of a user's, and what it makes of the schema."""
+"""Functions of the user that change rows, and the schema of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TransformSpec", "edit_field", "transform_schema"]
 
 
 class TransformSpec:
-    """A function of a row, or of a batch, and the fields that it changes.
+    """A function of a row or of a batch, and the fields that it changes.
 
     Parameters
     ----------
@@ -20,11 +20,11 @@ class TransformSpec:
         For ``make_reader`` from a row, a dict, to a dict; for ``make_batch_reader`` from a ``pandas.DataFrame`` to
         another one. Default: fields are only removed.
     edit_fields : list of tuple, optional
-        Fields that it adds or changes: ``(name, numpy_dtype, shape, is_nullable)``.
+        Fields that the function adds or changes: ``(name, numpy_dtype, shape, is_nullable)``.
     removed_fields : list of str, optional
-        Fields that it removes.
+        Fields that the function removes.
     selected_fields : list of str, optional
-        Fields to keep, in this order. Not with ``removed_fields``.
+        Fields to keep, in this order. Cannot be combined with ``removed_fields``.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class TransformSpec:
 
 
 def edit_field(name: str, numpy_dtype: Any, shape: Any, nullable: bool = False) -> tuple[str, Any, Any, bool]:
-    """A field that a function adds or changes, for ``edit_fields``."""
+    """Describes a field that a function adds or changes, for ``edit_fields``."""
     return name, numpy_dtype, shape, nullable
 
 
 def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unischema:
-    """The schema of what a function makes of rows of another schema."""
+    """Returns the schema of the rows that a function returns for rows of ``schema``."""
     _warn_of_others("removed_fields", transform_spec.removed_fields, schema.fields)
     edited = [UnischemaField(field[0], field[1], field[2], None, field[3]) for field in transform_spec.edit_fields]
     gone = {field.name for field in edited} | set(transform_spec.removed_fields)

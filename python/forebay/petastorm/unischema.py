@@ -26,23 +26,23 @@ __all__ = [
     "match_unischema_fields",
 ]
 
-#: Names of types that numpy had before, and those that it has.
+#: The names that types had in older numpy, and their current names.
 _OLD_NAMES = {"unicode_": "str_", "string_": "bytes_", "bool_": "bool", "str": "str_", "bytes": "bytes_"}
 
 
 class UnischemaField(NamedTuple):
-    """One field. Two fields are equal whatever their codecs are.
+    """One field. Two fields with different codecs are still equal.
 
     Attributes
     ----------
     name : str
-        Its name.
+        The name of the field.
     numpy_dtype : type
         The type of a value, such as ``numpy.uint8``, or ``decimal.Decimal``.
     shape : tuple
         The shape of a value, ``()`` for a scalar. A side that is None is open.
     codec : DataframeColumnCodec, optional
-        How a value is stored. None for what Parquet stores by itself.
+        How a value is stored. None for a type that Parquet stores itself.
     nullable : bool, default False
         Whether a value may be missing.
     """
@@ -72,7 +72,7 @@ class Unischema:
     Parameters
     ----------
     name : str
-        Its name.
+        The name of the schema.
     fields : list of UnischemaField
         The fields, in order.
     """
@@ -95,7 +95,7 @@ class Unischema:
         return self._fields
 
     def create_schema_view(self, fields: Iterable[Any]) -> Unischema:
-        """A schema of some of the fields.
+        """Returns a schema with some of the fields.
 
         Parameters
         ----------
@@ -120,15 +120,15 @@ class Unischema:
         return Unischema(f"{self._name}_view", [*chosen, *match_unischema_fields(self, patterns)])
 
     def make_namedtuple(self, **kargs: Any) -> Any:
-        """A row of these values."""
+        """Returns a row with these values."""
         return self._get_namedtuple()(**kargs)
 
     def make_namedtuple_tf(self, *args: Any, **kargs: Any) -> Any:
-        """A row of tensors."""
+        """Returns a row of tensors."""
         return self._get_namedtuple()(*args, **kargs)
 
     def as_spark_schema(self) -> Any:
-        """The schema of the encoded rows, for ``spark.createDataFrame``."""
+        """Returns the schema of the encoded rows, for ``spark.createDataFrame``."""
         from pyspark.sql import types
 
         return types.StructType(
@@ -137,19 +137,19 @@ class Unischema:
 
     @classmethod
     def from_arrow_schema(cls, parquet_dataset: Any, omit_unsupported_fields: bool = True) -> Unischema:
-        """The schema of a data set of pyarrow that has none of Petastorm.
+        """Returns the schema of a pyarrow data set without a Petastorm schema.
 
         Parameters
         ----------
         parquet_dataset : pyarrow.parquet.ParquetDataset
             The data set.
         omit_unsupported_fields : bool, default True
-            Leave columns out whose types a batch does not have, with a warning.
+            Whether to leave out columns whose types a batch cannot have, with a warning.
 
         Raises
         ------
         ValueError
-            There is such a column, and it is not to be left out.
+            There is such a column, and ``omit_unsupported_fields`` is false.
         """
         keys = [
             (one.name, one.dictionary.type if hasattr(one, "dictionary") else one)
@@ -176,7 +176,7 @@ class Unischema:
 
 
 def match_unischema_fields(schema: Unischema, field_regex: Iterable[str] | None) -> list[UnischemaField]:
-    """The fields whose whole name matches one of the regular expressions, in the order of the schema."""
+    """Returns the fields whose whole name matches one of the regular expressions, in the order of the schema."""
     patterns = list(field_regex or [])
     for pattern in patterns:
         try:
@@ -211,19 +211,19 @@ def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> Non
 
 
 def encode_row(unischema: Unischema, row_dict: dict[str, Any]) -> dict[str, Any]:
-    """The cells of a row, in the order of the schema.
+    """Returns the cells of a row, in the order of the schema.
 
     Raises
     ------
     ValueError
-        The row has other fields than the schema, or a value is None that may not be.
+        The row has other fields than the schema, or a field that is not nullable is None.
     """
     row = completed(unischema, copy.copy(row_dict))
     return {name: encoded(field, row[name]) for name, field in unischema.fields.items()}
 
 
 def completed(unischema: Unischema, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its missing nulls.
+    """Returns a row with None for the nullable fields that it lacks.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def completed(unischema: Unischema, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def encoded(field: UnischemaField, value: Any) -> Any:
-    """The cell of a value, as its codec makes it."""
+    """Returns the cell of a value, encoded by the codec of its field."""
     if value is None:
         if not field.nullable:
             raise ValueError(f"Field {field.name} is not nullable, and its value is None")
@@ -249,7 +249,7 @@ def encoded(field: UnischemaField, value: Any) -> Any:
 
 
 def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
-    """The encoded row as a ``pyspark.Row``, for ``spark.createDataFrame``."""
+    """Returns the encoded row as a ``pyspark.Row``, for ``spark.createDataFrame``."""
     from pyspark.sql import Row
 
     if not isinstance(unischema, Unischema):
@@ -261,7 +261,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
 
 
 def schema_of(plain: Any) -> Unischema:
-    """The schema that a data set names, of plain values."""
+    """Returns the schema for the plain values in which a data set stores it."""
     return Unischema(
         plain.name,
         [
@@ -272,7 +272,7 @@ def schema_of(plain: Any) -> Unischema:
 
 
 def type_of(name: str) -> Any:
-    """A type by the name that a schema has for it."""
+    """Returns a type by the name that a schema has for it."""
     if name == "Decimal":
         return decimal.Decimal
     name = _OLD_NAMES.get(name, name)
@@ -280,7 +280,7 @@ def type_of(name: str) -> Any:
 
 
 def type_name(dtype: Any) -> str:
-    """The name of a type: ``"str_"`` for text, ``"bytes_"``, ``"Decimal"``, or numpy's name."""
+    """Returns the name of a type: ``"str_"`` for text, ``"bytes_"``, ``"Decimal"``, or numpy's name."""
     if dtype is decimal.Decimal:
         return "Decimal"
     if isinstance(dtype, np.dtype):
@@ -290,7 +290,7 @@ def type_name(dtype: Any) -> str:
 
 
 def spark_type_of(field: UnischemaField) -> Any:
-    """The type of Spark in which a field is stored."""
+    """Returns the Spark type in which a field is stored."""
     if field.codec is not None:
         return field.codec.spark_dtype()
     if field.shape != ():
@@ -303,5 +303,5 @@ def spark_type_of(field: UnischemaField) -> Any:
 
 @cache
 def _row_type(name: str, fields: tuple[str, ...]) -> Any:
-    """The type of rows: one for all equal schemas, since TensorFlow compares them."""
+    """Returns the type of rows: the same one for all equal schemas, because TensorFlow compares the types."""
     return namedtuple(f"{name}_view", fields)

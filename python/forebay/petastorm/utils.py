@@ -1,4 +1,4 @@
-"""Rows decoded by hand."""
+"""Decodes rows by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DecodeFieldError", "decode_row"]
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """The values of a row of cells, of the fields that the schema has.
+    """Returns the values of a row of cells, for the fields of the schema.
 
     Raises
     ------

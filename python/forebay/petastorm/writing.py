@@ -1,4 +1,4 @@
-"""Data sets that Petastorm reads, written without Spark."""
+"""Writes data sets that Petastorm reads, without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unischema import Unischema
 
 __all__ = ["write"]
 
-#: Size of a row group before it is compressed: several of them are in memory where they are read.
+#: The default size of a row group before compression: readers hold several row groups in memory.
 ROW_GROUP_SIZE = "32MiB"
 
 
@@ -37,8 +37,8 @@ def write(
     Parameters
     ----------
     rows : iterable of dict
-        Values by field; fields that may be null may be missing. They are taken one at a time. If one cannot be
-        written, what was written before it is removed.
+        Values by field; nullable fields may be missing. Rows are taken one at a time. If a row cannot be
+        written, the files that were written before it are removed.
     schema : Unischema
         The schema.
     url : str
@@ -50,8 +50,8 @@ def write(
     file_rows : int, optional
         Rows of a file. Default: one file has all of them.
     partition_columns : sequence of str, optional
-        Fields of whole numbers, text or days whose values are the names of folders, such as ``day=3``. Each folder has
-        files of its own, of which one is open.
+        Fields of whole numbers, text or dates whose values become the names of folders, such as ``day=3``.
+        Each folder has files of its own, and keeps one open.
     compression : str, default "snappy"
         As pyarrow names it.
     filesystem : pyarrow.fs.FileSystem, optional
@@ -60,7 +60,7 @@ def write(
     Returns
     -------
     int
-        How many rows were written.
+        The number of rows that were written.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def write(
         file_rows,
     )
     cells = Cells(schema)
-    # First, so that a schema that cannot be stored leaves no files.
+    # This comes first, so that a schema that cannot be stored leaves no files.
     pickled(schema)
     with Folders(files, path, form) as folders:
         for number, row in enumerate(rows):

@@ -72,8 +72,8 @@ class MixPlan(Plan):
     >>> plan = fb.Mix([("data/train/", 3), ("data/val/", 1)], batch_size=8, memory="1GB").plan()
     >>> print(plan)  # doctest: +ELLIPSIS
     epoch 0, rank 0 of 1: ... steps of ... rows over all ranks, 1 lanes, memory ...
-    source 0: ... rows (75.00 %) in 1 pass over 256, ... not read
-    source 1: ... rows (25.00 %) in 1 pass over ..., ... not read
+    source 0: ... rows (75.00 %) in 1 pass over its 256 rows, ... not read
+    source 1: ... rows (25.00 %) in 1 pass over its ... rows, ... not read
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""The argument ``skip_steps``: steps that a loader passes over."""
+"""The argument ``skip_steps``: ranges of steps that a loader skips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 def steps(ranges: Any) -> list[list[int]]:
     """Ranges of steps, each as the first step and the step after the last."""
-    wanted = "pass [(4000, 4010)] to pass over steps 4000 to 4009"
+    wanted = "pass [(4000, 4010)] to skip steps 4000 to 4009"
     if isinstance(ranges, (str, bytes, Mapping)) or not isinstance(ranges, Iterable):
         raise InvalidError(f"skip_steps must be a list of pairs, got {ranges!r} ({wanted})")
     found = []

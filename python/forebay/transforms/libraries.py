@@ -104,7 +104,7 @@ class Watch:
     draws.
 
     A generator that changes while the training loop waits for a batch was not changed by the loop. A wait
-    counts only if the functions of this loader run in it, and of no other loader.
+    counts only if no functions but those of this loader run during it.
     """
 
     def __init__(self, functions: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ use crate::errors::IntoPython;
 use crate::ragged::Offsets;
 use crate::{dense, errors, view};
 
-/// The array of a column, as the table in the documentation of `forebay.Batch` says.
+/// Returns the array of a column, as the documentation of `forebay.Batch` describes.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,

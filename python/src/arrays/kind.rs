@@ -2,20 +2,22 @@
 
 use forebay::arrow::datatypes::Field;
 
-/// The key in a field's metadata that marks images of differing sizes, and its value.
+/// The metadata key that says what arrays a column of lists holds, and its value for images of differing
+/// sizes.
 pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
 
-/// Marks arrays with several sides that differ from row to row, or with several sides of one length behind
-/// one that differs.
+/// The value of [`KIND`] for arrays with several sides that differ from row to row, or with a differing side
+/// followed by several sides of one length.
 pub(super) const ARRAYS: &str = "arrays";
 
-/// The name under which the field of such arrays has the shape of a row as JSON, with null for a side that
+/// The metadata key with the shape of a row of such arrays as JSON, in which null stands for a side that
 /// differs.
 const SHAPE: &str = "forebay:shape";
 
-/// The length of each side of a row; `None` for one that differs. Empty where the field does not say it.
+/// Returns the length of each side of a row, with `None` for a side that differs; an empty list if the field
+/// does not have the shape.
 pub(super) fn sides(field: &Field) -> Vec<Option<usize>> {
     let shape = field.metadata().get(SHAPE);
     shape.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

@@ -1,7 +1,8 @@
-"""Real servers for the tests, each on loopback, on a free port, with files of its own in a temporary folder.
+"""Real servers for the tests, each on a free loopback port, with files of its own in a temporary folder.
 
-One module per server, each with a context manager ``serve`` that starts it, puts a folder of files on it and yields a
-:class:`Store`; what is not installed is skipped by name. ``tools/setup servers`` installs what can be installed.
+Each server has a module with a context manager ``serve`` that starts it, copies a folder of files onto it and
+yields a :class:`Store`. Tests of a server that is not installed are skipped with its name. ``tools/setup
+servers`` installs what can be installed.
 
 ======== ======================================= ==============================
 module   server                                  speaks for
@@ -23,7 +24,7 @@ from urllib.parse import quote
 
 __all__ = ["CANARY", "Store"]
 
-# What no message may repeat: every secret that is not the right one has this word in it.
+# A word that no message may repeat: every wrong secret contains it.
 CANARY = "hunter2canary"
 
 
@@ -36,16 +37,16 @@ class Store:
     options: dict[str, str]
     """``storage_options``."""
     wrong: dict[str, str] | None = None
-    """The same with a secret that the server refuses, if it refuses any."""
+    """The options with a secret that the server refuses, if it refuses any."""
     missing: list[str] = field(default_factory=list)
-    """URLs of what is not there, beside files of the folder that are not."""
+    """URLs of files and folders that do not exist, beside some that do."""
     environment: dict[str, str] = field(default_factory=dict)
-    """What has to be set in the environment too."""
+    """Environment variables that must be set as well."""
     lists: bool = True
-    """Whether the server can say which files it has."""
+    """Whether the server can list its files."""
     fail_over: Callable[[], None] | None = None
-    """Makes another node take over, where there is one."""
+    """Makes another node take over, if the server has several."""
 
     def url(self, name: str) -> str:
-        """The URL of a file by its name in the folder."""
+        """Returns the URL of a file by its name in the folder."""
         return f"{self.root}/{quote(name)}"

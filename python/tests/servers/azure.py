@@ -1,4 +1,4 @@
-"""Azurite: Microsoft's own emulator of Azure's blobs. It checks signatures."""
+"""Azurite, Microsoft's emulator of Azure's blob storage. It checks signatures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from . import CANARY, Store
 from .process import TOOLS, files, find, free_port, running
 
-# The account that every Azurite has, with a key that is no secret.
+# The account that every Azurite has; its key is public.
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 CONTAINER = "forebay"

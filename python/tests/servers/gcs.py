@@ -1,8 +1,8 @@
-"""Two servers for ``gs://``, since neither is enough.
+"""Two servers for ``gs://``, because neither of them is enough alone.
 
-fake-gcs-server keeps objects as Google does, with generations. But it gives lists in one page whatever is asked for,
-takes no notice of If-Match, and answers 500 for a bucket that is not there. Google's XML interface is the one of S3 for
-all that is read here, so that moto answers those.
+fake-gcs-server keeps objects with generations, as Google does. But it returns every list in one page, ignores
+If-Match, and answers 500 for a missing bucket. Google's XML interface equals that of S3 in everything that is
+read here, so moto answers those requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs a command for as long as somebody holds the other end of standard input.
+"""Runs a command until the other end of standard input is closed.
 
-A server that is started through it ends with the tests in whatever way they end: when the pipe is closed, by them or by
-the system after a crash, the command and all that it started are ended too.
+A server that is started through this script ends with the tests, however they end: when the tests or, after a
+crash, the system close the pipe, the command and all its children are ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-# Seconds from asking to forcing.
+# Seconds between asking the command to end and killing it.
 GRACE = 3
 
 

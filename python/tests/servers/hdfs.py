@@ -1,4 +1,4 @@
-"""HDFS itself, from Hadoop's own jars: ``MiniHdfs.java``."""
+"""HDFS itself, from Hadoop's own jars, started by ``MiniHdfs.java``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .process import TOOLS, find
 PROGRAM = Path(__file__).with_name("MiniHdfs.java")
 JARS = TOOLS / "hdfs"
 SERVICE = "minicluster"
-# What the whole cluster needs; more would only be taken from the tests.
+# The whole cluster needs no more memory than this.
 JAVA_OPTIONS = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
@@ -58,12 +58,12 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
             fail_over=fail_over,
         )
     finally:
-        # It ends when its standard input does, also where nobody comes by here.
+        # The cluster ends when its standard input is closed, even if this line is never reached.
         stdin.close()
         cluster.wait()
 
 
 def of_one_node(store: Store, node: int = 0) -> Store:
-    """The same files through one name node, without a name service."""
+    """Returns the same files through one name node, without a name service."""
     addresses = [value for key, value in store.options.items() if "rpc-address" in key]
     return Store(root=f"hdfs://{addresses[node]}", options={})

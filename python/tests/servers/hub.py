@@ -1,7 +1,7 @@
-"""A hub of data sets that speaks as huggingface.co does, in this process.
+"""A hub of data sets in this process, which speaks the protocol of huggingface.co.
 
-Its files lie on another host, as they do there: a request for one is redirected there, and must not bring the token
-along, for that would give it away.
+Its files are on another host, as on the real hub: a request for a file is redirected there, and must not
+carry the token, which would give it away.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .process import files
 DATASET = "forebay/shelf"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_theRightOne"
-# Small, so that a list has several pages.
+# The page size is small, so that a list has several pages.
 PAGE = 3
 
 
@@ -53,7 +53,7 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Python writes the head and the body apart, which costs 40 ms where the system waits for more to send.
+    # Python writes the head and the body separately, which costs 40 ms if the system waits for more to send.
     wbufsize = -1
 
     def log_message(self, format: str, *arguments: object) -> None:

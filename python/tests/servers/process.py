@@ -1,4 +1,4 @@
-"""Finding, starting and ending the servers that are programs of their own."""
+"""Finds, starts and ends the servers that are separate programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ GUARD = Path(__file__).with_name("guard.py")
 
 # Seconds that a server may take to answer; the slowest takes three on two idle cores.
 PATIENCE = 60
-# Seconds between two looks at it.
+# Seconds between two checks of the server.
 PAUSE = 0.05
 
 
 def find(name: str, program: str, *places: Path) -> str:
-    """The path of a program, from ``places`` or from ``PATH``. Skips the test where it is not installed."""
+    """Returns the path of a program, from ``places`` or from ``PATH``. Skips the test if it is not installed."""
     for place in [*places, Path(sys.executable).parent]:
         if (place / program).is_file():
             return str(place / program)
@@ -36,7 +36,7 @@ def find(name: str, program: str, *places: Path) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Returns a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -44,7 +44,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], port: int, folder: Path) -> Iterator[None]:
-    """Keeps a server running that listens on ``port``; what it says goes to ``folder``."""
+    """Keeps a server running that listens on ``port``; its output goes to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
     with log.open("wb") as said:
@@ -77,7 +77,7 @@ def listens(port: int) -> bool:
 
 
 def files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """All files below a folder, each with its name in it."""
+    """Yields all files below a folder, each with its name relative to the folder."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(folder).as_posix(), path

@@ -1,4 +1,4 @@
-"""moto: what boto3's own users test with. It checks signatures when it is told to."""
+"""moto, which boto3's own users test with. It checks signatures if it is told to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERYTHING = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action"
 
 @contextmanager
 def moto(folder: Path) -> Iterator[str]:
-    """A running moto; yields its URL."""
+    """Starts moto, and yields its URL."""
     pytest.importorskip("moto", reason="moto is not installed (tools/setup servers)")
     port = free_port()
     command = [find("moto", "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
@@ -40,7 +40,7 @@ def upload(endpoint: str, shelf: Path) -> None:
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket=BUCKET)
     for name, path in files(shelf):
-        # For all to read, so that a client without a key can be served too.
+        # The files are public, so that a client without a key can read them too.
         s3.upload_file(str(path), BUCKET, name, {"ACL": "public-read"})
 
 
@@ -52,7 +52,7 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
         iam.create_user(UserName="reader")
         key = iam.create_access_key(UserName="reader")["AccessKey"]
         iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(EVERYTHING))
-        # From here on it checks every request.
+        # From here on moto checks every request.
         post(f"{endpoint}/moto-api/reset-auth", b"0")
         options = {
             "aws_endpoint_url": endpoint,

@@ -1,5 +1,4 @@
-//! The serialised form of a value that replaces nulls: a number, a text, or an object for values that are
-//! neither.
+//! Serializes values that replace nulls: as a number, a text, or an object for values that are neither.
 
 use std::fmt;
 
@@ -8,9 +7,9 @@ use serde::ser::{self, Serialize, SerializeMap, Serializer};
 
 use super::Fill;
 
-/// The key of bytes, which are written as a list of numbers.
+/// The key under which bytes are written, as a list of numbers.
 const BYTES: &str = "bytes";
-/// The key of a number that JSON cannot write: `"NaN"`, `"inf"` or `"-inf"`.
+/// The key under which a number is written that JSON cannot represent: `"NaN"`, `"inf"` or `"-inf"`.
 const NUMBER: &str = "number";
 
 impl Serialize for Fill {

@@ -34,7 +34,8 @@ fn every_flipped_bit_is_a_miss() {
     let right = fs::read(&path).unwrap();
     for seed in 0..SEEDS {
         let mut state = seed;
-        // Half of the flips are in the last bytes, which are the key, the lengths and the checksum.
+        // Half of the flips are in the last bytes of the file, which are the key, the lengths and the
+        // checksum.
         let tail = if seed % 2 == 0 { right.len() } else { 300 };
         let at = right.len() - 1 - random(&mut state) as usize % tail;
         let mut wrong = right.clone();

@@ -7,7 +7,7 @@ use super::*;
 
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A cache that tries again soon, and does not check the free space of the disk.
+/// A cache that retries soon, and does not check the free space of the disk.
 fn impatient(folder: &Path) -> DiskCache {
     let mut space = Space::new(Folder::open(folder).unwrap(), PLENTY);
     space.keep_free = None;

@@ -1,4 +1,4 @@
-//! One fetch serves all that want the same rows, and nobody waits for a dead process.
+//! Tests that one fetch serves all callers that want the same rows, and that nobody waits for a dead process.
 
 use std::io::{BufRead, BufReader, Write};
 

@@ -1,4 +1,4 @@
-//! Owners, permissions and links of the folder.
+//! Tests the owner, the permissions and the links of the folder.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -99,12 +99,12 @@ fn links_planted_inside_lead_nowhere() {
     let (target, subfolder) = (outside.path().join("target"), entry.parent().unwrap());
     fs::write(&target, "untouched").unwrap();
 
-    // A link in the place of the subfolder.
+    // The link takes the place of the subfolder.
     symlink(outside.path(), subfolder).unwrap();
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());
     cache.clear().unwrap();
-    // A link in the place of an entry, of a partial file and of the ledger.
+    // Each link takes the place of an entry, of a partial file or of the ledger.
     for planted in [&entry, &part, &cache.0.space.folder.ledger()] {
         let _ = fs::remove_file(planted);
         symlink(&target, planted).unwrap();

@@ -102,7 +102,7 @@ fn an_entry_that_was_written_to_a_moment_ago_is_copied() {
     let dir = folder();
     let (_, _, path) = in_use(&dir);
     let cache = open(&dir, PLENTY);
-    // Tries again if the machine paused for longer than the entry counts as being written.
+    // The test tries again if the machine paused for longer than an entry counts as being written.
     loop {
         let written = Instant::now();
         writable(&path).set_modified(std::time::SystemTime::now()).unwrap();

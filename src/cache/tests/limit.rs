@@ -1,4 +1,4 @@
-//! How much is kept, and which entries stay if not all fit.
+//! Tests how much is kept, and which entries stay if not all fit.
 
 use std::time::SystemTime;
 
@@ -210,7 +210,7 @@ fn writes_for_a_while() {
     let seconds = times(3, 600);
     let (start, mut seed) = (Instant::now(), u64::from(std::process::id()));
     while start.elapsed() < Duration::from_secs(seconds) {
-        // Each data set is used for two epochs, so that some entries may always be evicted.
+        // Each data set is used for two epochs, so that some entries can always be evicted.
         let first = random(&mut seed) % 10 * 100;
         for _ in 0..2 {
             let order = random(&mut seed);

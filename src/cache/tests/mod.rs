@@ -99,7 +99,7 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<std::path::PathBuf> {
     files.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }
 
-/// How often a test of chance is repeated: `few` times, or `many` with `FOREBAY_LONG=1`.
+/// How often a randomised test is repeated: `few` times, or `many` times with `FOREBAY_LONG=1`.
 fn times(few: u64, many: u64) -> u64 {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }

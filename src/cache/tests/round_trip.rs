@@ -190,7 +190,7 @@ fn bytes_that_no_view_uses_are_not_written() {
     let entry = round_trip(&RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(few)]).unwrap());
     assert!(entry.bytes() < 4096, "{} bytes for 1,000", entry.bytes());
 
-    // Repeated values share their bytes in the file, too.
+    // Repeated values share their bytes in the file as well.
     let mut views = BinaryViewBuilder::new();
     let block = views.append_block(Buffer::from_vec(vec![7u8; 10_000]));
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! The arrays in the cells of a column, and the lists that are made of them.
+//! The arrays in the cells of a column, and the lists that are made from them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::column::TensorFormat;
 use crate::column::exact::Pixels;
 use crate::column::ragged::{IMAGES, KIND};
 
-/// The kind in a field's metadata of arrays with several open sides, or with an open side and several sides
-/// of one length behind it.
+/// The kind that the field's metadata gives to arrays with several sides that differ, or with one such side
+/// followed by several sides of one length.
 pub(super) const ARRAYS: &str = "arrays";
-/// The key in a field's metadata for the shape of a row, in which `null` is a side that differs.
+/// The key in a field's metadata for the shape of a row. A `null` in the shape is a side that differs.
 pub(super) const SHAPE: &str = "forebay:shape";
 
 /// The arrays in the cells of a column, one in each cell.
@@ -45,13 +45,14 @@ pub(crate) enum CellFormat {
 
 impl Arrays {
     pub(crate) fn new(item: Item, shape: Vec<Option<usize>>, cells: CellFormat) -> Self {
-        // A list of a fixed length has at least one value, so that a side of length 0 counts as an open one.
+        // A list of a fixed length has at least one value, so a side of length 0 counts as a side that
+        // differs.
         let shape = shape.into_iter().map(|side| side.filter(|length| *length > 0)).collect();
         Arrays { item, shape, cells }
     }
 
-    /// The number of sides, from the first, that become lists. The sides behind them all have one length, and
-    /// become together one list of a fixed length.
+    /// The number of sides, from the first one, that become lists. The sides after them all have one length,
+    /// and together become one list of a fixed length.
     pub(super) fn open(&self) -> usize {
         match self.item {
             Item::Number(_) => self.shape.iter().rposition(Option::is_none).map_or(0, |last| last + 1),
@@ -59,12 +60,12 @@ impl Arrays {
         }
     }
 
-    /// The sides of one length behind those that become lists.
+    /// The lengths of the sides after those that become lists.
     pub(super) fn fixed(&self) -> Vec<usize> {
         self.shape[self.open()..].iter().copied().flatten().collect()
     }
 
-    /// The shape of a row, if all rows have the same and it has sides.
+    /// The shape of a row, if all rows have the same shape and it has sides.
     pub(crate) fn one_shape(&self) -> Option<Vec<usize>> {
         (self.open() == 0 && !self.shape.is_empty()).then(|| self.fixed())
     }
@@ -88,7 +89,7 @@ impl Arrays {
         Ok(Field::new(stored.name(), data_type, stored.is_nullable()))
     }
 
-    /// The number of values in the sides of one length.
+    /// The number of values in the sides of fixed length.
     pub(super) fn fixed_length(&self) -> Result<i32> {
         let values = self.fixed().iter().try_fold(1usize, |values, side| values.checked_mul(*side));
         values.and_then(|values| i32::try_from(values).ok()).ok_or_else(|| {

@@ -15,22 +15,22 @@ use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
 
 /// The most lists that an array without values may become.
-const MOST_EMPTY: usize = 1 << 20;
+const MAX_EMPTY_LISTS: usize = 1 << 20;
 
-/// The lists that are made of the arrays of some rows.
+/// The lists that are made from the arrays of some rows.
 pub(super) struct ArrayLists<'a> {
     arrays: &'a Arrays,
     /// For each level, the ends of its lists among the items of the next level.
     levels: Vec<Vec<i64>>,
     values: ListedValues,
-    /// For each row, whether it is not null.
+    /// Whether each row has a value.
     there: Vec<bool>,
-    /// The number of values in the sides of one length; 1 for scalars.
+    /// The number of values in the sides of fixed length; 1 for scalars.
     fixed: usize,
 }
 
 enum ListedValues {
-    /// The bytes of all numbers, one after the other.
+    /// The bytes of all numbers, one number after the other.
     Numbers(DataType, Vec<u8>),
     Texts(StringViewBuilder),
     Bytes(BinaryViewBuilder),
@@ -58,7 +58,7 @@ impl<'a> ArrayLists<'a> {
         if values.is_empty() {
             let lists =
                 shape.iter().filter(|side| **side > 0).try_fold(1usize, |all, side| all.checked_mul(*side));
-            if lists.is_none_or(|lists| lists > MOST_EMPTY) {
+            if lists.is_none_or(|lists| lists > MAX_EMPTY_LISTS) {
                 let cause = format!("an array of shape {shape:?}, which has no values and too many sides");
                 return Err(Error::new(ErrorKind::BadRow, cause));
             }

@@ -1,4 +1,4 @@
-//! Arrays in cells whose sides differ from row to row, and arrays of text: they become lists before other
+//! Arrays in cells whose sides differ from row to row, and arrays of text. They become lists before other
 //! options apply.
 //!
 //! ```text

@@ -45,8 +45,8 @@ impl Arrays {
         }
     }
 
-    /// The number of bytes of a cell's array, as its header says, but at least that of the cell itself; a bad
-    /// cell has no array.
+    /// The number of bytes of a cell's array according to its header, but at least that of the cell itself. A
+    /// bad cell counts as having no array.
     pub(super) fn bytes_in(&self, cell: &[u8]) -> usize {
         let unpacked = match self.cells {
             CellFormat::Image(pixels) => probe(cell).ok().map(|header| {

@@ -46,7 +46,7 @@ impl From<DataType> for Cast {
     }
 }
 
-/// A cast does not deliver the column: the other options see the column after it.
+/// A cast does not deliver the column: the other options see the column after the cast.
 impl ColumnOption for Cast {
     fn delivers() -> bool {
         false
@@ -67,7 +67,7 @@ fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Resul
 pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
     let Some(name) = name_of(to) else {
         return Err(Error::invalid(format!("cast to {}", TypeName(to)))
-            .hint(format!("values are cast to one of {}", Tensor::TYPES.join(", "))));
+            .hint(format!("use one of {}", Tensor::TYPES.join(", "))));
     };
     match cast_type(stored.data_type(), to) {
         Some(data_type) => Ok(stored.clone().with_data_type(data_type)),
@@ -99,7 +99,7 @@ pub(crate) struct CastCodec {
     to: DataType,
     /// The type of the cast column, which `inner` sees.
     seen: DataType,
-    /// The most bytes of a cast value, as a multiple of the bytes of the stored one.
+    /// The most bytes of a cast value, as a multiple of the bytes of the stored value.
     growth: usize,
 }
 
@@ -111,7 +111,7 @@ impl CastCodec {
         let seen = cast_field(stored, to)?.data_type().clone();
         let Codec::Gather(inner) = inner else {
             return Err(Error::invalid("is cast, and another option says how its cells are decoded")
-                .hint("what is decoded has a type of its own: leave it out of `cast`"));
+                .hint("decoding decides the type: leave the column out of `cast`"));
         };
         let growth = width(values_of(&seen)).div_ceil(width(values_of(stored.data_type())).max(1)).max(1);
         Ok(CastCodec { inner, to: to.clone(), seen, growth })
@@ -132,8 +132,8 @@ impl Gather for CastCodec {
             return Ok((rows, refused));
         }
         let leaves = leaves(&stored);
-        // An arbitrary value replaces a value that does not fit, so that an error of `inner` for its row
-        // means nothing.
+        // An arbitrary value replaces a value that does not fit, so an error of `inner` for its row means
+        // nothing.
         let is_unfit = |row: &usize| unfit.binary_search_by_key(row, |unfit| unfit.row).is_ok();
         let others = refused.into_iter().filter(|(row, _)| !is_unfit(row));
         let of_cast = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
@@ -152,7 +152,7 @@ impl Gather for CastCodec {
     }
 }
 
-/// A row with a value that does not fit the type, of which only the first is kept.
+/// A row with a value that does not fit the type. Only the first such value of a row is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct UnfitRow {
     row: usize,
@@ -203,7 +203,7 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<UnfitRow>)> {
     }
 }
 
-/// The lists that contain the unfit items. The items of a null list belong to no row.
+/// The lists that contain the items that do not fit. The items of a null list belong to no row.
 fn of_rows(items: Vec<UnfitRow>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<UnfitRow> {
     let rows =
         items.into_iter().filter_map(|UnfitRow { row: item, leaf }| Some(UnfitRow { row: row(item)?, leaf }));
@@ -212,7 +212,7 @@ fn of_rows(items: Vec<UnfitRow>, lists: &dyn Array, row: impl Fn(usize) -> Optio
     rows
 }
 
-/// The values of lists of any depth.
+/// The innermost values of lists of any depth.
 fn leaves(array: &dyn Array) -> &dyn Array {
     match array.data_type() {
         DataType::LargeList(_) => leaves(array.as_list::<i64>().values().as_ref()),

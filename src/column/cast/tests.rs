@@ -14,7 +14,7 @@ use crate::batch::Fill;
 use crate::column::pad::PadCodec;
 use crate::column::{Pad, PlainCodec};
 
-/// A column as it is delivered, and its bad rows with the reasons.
+/// The column as it is delivered, and its bad rows with the reasons.
 fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String)>) {
     let field = Field::new("x", column.data_type().clone(), true);
     let codec = CastCodec::new(Codec::Gather(Arc::new(PlainCodec::default())), &field, to).unwrap();
@@ -24,13 +24,13 @@ fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String
     (rows, refused.into_iter().map(|(row, error)| (row, error.to_string())).collect())
 }
 
-/// Checks that all values of a column fit, and that they are the expected ones.
+/// Checks that all values of a column fit, and that the result is as expected.
 fn whole(column: &dyn Array, expected: &dyn Array) {
     let (rows, refused) = delivered(column, expected.data_type());
     assert_eq!((rows.as_ref(), &refused[..]), (expected, &[][..]));
 }
 
-/// The rows that do not fit.
+/// The rows of a column that do not fit.
 fn unfit(column: &dyn Array, to: &DataType) -> Vec<usize> {
     delivered(column, to).1.into_iter().map(|(row, _)| row).collect()
 }
@@ -199,7 +199,7 @@ fn lists_of_any_depth_are_cast_by_their_values() {
     assert!(unfit(&deep, &Float32).is_empty());
 }
 
-/// The values of a list that is null belong to no row.
+/// The values of a null list belong to no row.
 #[test]
 fn what_is_under_a_null_is_not_looked_at() {
     let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 1_000, 1_000, 2]));

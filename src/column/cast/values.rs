@@ -28,14 +28,14 @@ const EXACT_POWERS: [f64; 23] = {
     }
     powers
 };
-/// A float64 represents every integer up to this one exactly.
+/// The largest integer up to which a float64 represents every integer exactly.
 const EXACT_INTEGERS: u128 = 1 << f64::MANTISSA_DIGITS;
-/// A number that fits no integer type.
+/// A number that no integer type can hold.
 const NOWHERE: i128 = i128::MAX;
 /// The most characters of a text that an error shows.
 const SHOWN: usize = 40;
 
-/// The converted values, and the places of those that do not fit.
+/// The converted values, and the indices of those that do not fit.
 type Cast = (ArrayRef, Vec<usize>);
 
 /// Whether values of a type, other than lists, can be cast to a type of numbers or to booleans.
@@ -52,8 +52,8 @@ pub(super) fn is_cast(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// A number in another type: the nearest value of a floating-point type, or the same value of an integer
-/// type. `None` if there is no such value.
+/// Converts a number to another type: to the nearest value of a floating-point type, or the same value of an
+/// integer type. Returns `None` if there is no such value.
 trait Fit<T> {
     fn fit(self) -> Option<T>;
 }
@@ -97,7 +97,7 @@ macro_rules! floats_fit_integers {
     ($($to:ty),*) => {
         $(impl Fit<$to> for f64 {
             fn fit(self) -> Option<$to> {
-                // One more than the largest integer is a power of two, which is exact.
+                // The largest integer plus one is a power of two, which a float represents exactly.
                 let is_within = self >= <$to>::MIN as f64 && self < <$to>::MAX as f64 + 1.0;
                 (is_within && self.trunc() == self).then_some(self as $to)
             }
@@ -129,8 +129,8 @@ impl Fit<f16> for f64 {
     }
 }
 
-/// The float32 next to a number; unless it is exact, its last bit is odd. Rounding it to fewer bits then
-/// gives what rounding the number itself would give. (`f16::from_f64` rounds twice on some processors.)
+/// A float32 next to the number, whose last bit is odd unless it is exact. Rounding it to fewer bits gives
+/// the same result as rounding the number itself. (`f16::from_f64` rounds twice on some processors.)
 fn to_odd(number: f64) -> f32 {
     let near = number as f32;
     if f64::from(near) == number || number.is_nan() {
@@ -140,7 +140,7 @@ fn to_odd(number: f64) -> f32 {
     f32::from_bits((near.to_bits() - u32::from(is_above)) | 1)
 }
 
-/// Converts each number to `T`, after `wide` converted it.
+/// Converts each number to `T`, after `wide` has converted it.
 fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     array: &PrimitiveArray<A>,
     wide: impl Fn(A::Native) -> W,
@@ -235,7 +235,7 @@ fn retyped(array: &ArrayRef, number: DataType) -> Result<ArrayRef> {
     Ok(make_array(array.to_data().into_builder().data_type(number).build().or_fail()?))
 }
 
-/// Numbers as booleans; a number other than 0 or 1 does not fit.
+/// Numbers as booleans. A number other than 0 or 1 does not fit.
 fn truths(array: &ArrayRef) -> Result<Cast> {
     let (numbers, mut unfit) = cast_values(array, &DataType::Int8)?;
     let numbers = numbers.as_primitive::<Int8Type>();
@@ -246,7 +246,7 @@ fn truths(array: &ArrayRef) -> Result<Cast> {
     Ok((Arc::new(BooleanArray::new(values, numbers.nulls().cloned())), unfit))
 }
 
-/// A decimal number, given by its digits and the number of those after the point.
+/// The digits of a decimal number without its point; the scale says how many of them come after the point.
 trait Digits: Copy {
     /// The nearest float64.
     fn float(self, scale: i8) -> f64;
@@ -258,7 +258,7 @@ impl Digits for i128 {
     fn float(self, scale: i8) -> f64 {
         let power = usize::try_from(scale).ok().and_then(|scale| EXACT_POWERS.get(scale));
         match power.filter(|_| self.unsigned_abs() <= EXACT_INTEGERS) {
-            // Both numbers are exact, so that there is one rounding.
+            // Both numbers are exact, so the result is rounded only once.
             Some(power) => self as f64 / power,
             None => parsed(&self, scale),
         }
@@ -269,7 +269,7 @@ impl Digits for i128 {
         match (power, scale < 0) {
             (Some(power), false) => (self % power == 0).then_some(self / power),
             (Some(power), true) => self.checked_mul(power),
-            // The power of ten exceeds all numbers.
+            // The power of ten is larger than any of these numbers.
             (None, _) => (self == 0).then_some(0),
         }
     }
@@ -326,7 +326,7 @@ where
     convert_to!(to, &numbers, Decimal128Type, |value| value)
 }
 
-/// Texts as numbers; the whole text must be a number.
+/// Parses texts as numbers; the whole text must be a number.
 fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     let texts = array.as_string::<i64>();
     if to.is_integer() {
@@ -348,7 +348,7 @@ fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     Ok((cast, unfit))
 }
 
-/// The number in a text; `None` for a number that is too large, rather than infinity.
+/// The number in a text; `None`, rather than infinity, for a number that is too large.
 fn number(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())).then_some(number)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::vocabulary::Vocabulary;
 
-/// The way in which the values of a column become integer codes.
+/// How the values of a column become integer codes.
 ///
 /// Pass it to a loader with [`LoaderBuilder::encode`](crate::LoaderBuilder::encode). The column holds texts,
 /// binary values or integers, or lists of these, whose items are encoded one by one. Filters and the row
@@ -38,9 +38,9 @@ pub enum Encoding {
 
 /// The buckets of [`Encoding::hash`].
 ///
-/// The bucket of a value is xxHash64, with the seed, of the bytes of a text or binary value, or of the eight
-/// bytes of an integer in little-endian order, modulo the number of buckets. It never changes, neither from
-/// release to release nor from machine to machine.
+/// The bucket of a value is its xxHash64 with the seed, modulo the number of buckets. The hash covers the
+/// bytes of a text or binary value, or the eight bytes of an integer in little-endian order. It never
+/// changes, neither between releases nor between machines.
 ///
 /// ```
 /// use forebay::column::Encoding;

@@ -23,7 +23,7 @@ use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
 use crate::column::{Gather, GatheredRows, Held, RowSize};
 
-/// Delivers codes in place of values.
+/// Delivers codes instead of values.
 #[derive(Debug)]
 pub(super) struct EncodeCodec {
     codes: Arc<Codes>,
@@ -83,7 +83,7 @@ impl Coder {
             let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
-        Ok(Coder::Vocabulary { places: Places::of(vocabulary)?, unknown: vocabulary.unknown() })
+        Ok(Coder::Vocabulary { places: Places::index(vocabulary)?, unknown: vocabulary.unknown() })
     }
 
     /// The code of unknown values, if they have one.
@@ -106,7 +106,7 @@ impl Coder {
 }
 
 impl Codes {
-    /// The number that is held for a value: its code, or a negative number if it has none.
+    /// The number that stands for a value in a held column: its code, or a negative number if it has none.
     fn held(&self, item: Item<'_>) -> i64 {
         self.coder.code(item).unwrap_or_else(|| self.uncoded.number(item))
     }
@@ -256,7 +256,7 @@ impl EncodeCodec {
         }
     }
 
-    /// The code of the value at a place in a source.
+    /// The code of the value at an index of a source.
     fn code_at(&self, (items, is_held): &(Items<'_>, IsHeld), at: usize) -> Result<i64> {
         match items.get(at) {
             Some(Item::Signed(number)) if *is_held => self.code_of_held(number),
@@ -264,7 +264,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Encodes gathered lists; a list is bad if one of its values is, for the reason of the first.
+    /// Encodes gathered lists. A list is bad if one of its values is, for the reason of the first such value.
     fn lists(&self, gathered: &ArrayRef, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_list::<i64>();
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
@@ -274,7 +274,7 @@ impl EncodeCodec {
                 vec![],
             ));
         }
-        let items = (Items::of(lists.values().as_ref())?, is_held);
+        let items = (Items::new(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut lengths = Vec::with_capacity(lists.len());
         let mut bad = Vec::new();
@@ -284,7 +284,7 @@ impl EncodeCodec {
             let mut list = offsets[row] as usize..offsets[row + 1] as usize;
             let encoded = match lists.is_valid(row) {
                 true => list.try_for_each(|at| self.code_at(&items, at).map(|code| codes.push(code))),
-                // A null that is filled is an empty list.
+                // A null that is filled becomes an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
             };
@@ -299,7 +299,7 @@ impl EncodeCodec {
         Ok((Arc::new(LargeListArray::try_new(self.item(), offsets, self.array(codes), None).or_fail()?), bad))
     }
 
-    /// Encodes gathered lists of this length; a list that is null counts as that number of nulls.
+    /// Encodes gathered lists of this length. A null list counts as that number of nulls.
     fn fixed_lists(&self, gathered: &ArrayRef, length: i32, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_fixed_size_list();
         let of =
@@ -307,7 +307,7 @@ impl EncodeCodec {
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
             return Ok((Arc::new(of(codes).or_fail()?), vec![]));
         }
-        let items = (Items::of(lists.values().as_ref())?, is_held);
+        let items = (Items::new(lists.values().as_ref())?, is_held);
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut bad = Vec::new();
         for row in 0..lists.len() {
@@ -326,7 +326,7 @@ impl EncodeCodec {
         Ok((Arc::new(of(self.array(codes)).or_fail()?), bad))
     }
 
-    /// The codes in gathered lists of held codes, if all of them can be delivered as they are.
+    /// The codes in gathered lists of held codes, if all of them can be delivered unchanged.
     fn delivered_codes(&self, lists: &ArrayRef, codes: &ArrayRef) -> Option<ArrayRef> {
         if lists.null_count() > 0 || codes.null_count() > 0 {
             return None;
@@ -338,7 +338,7 @@ impl EncodeCodec {
         bad.is_empty().then_some(codes)
     }
 
-    /// The numbers that are held for values; nulls stay nulls.
+    /// The numbers that stand for values in a held column; nulls stay nulls.
     fn codes_of(&self, values: &ArrayRef) -> Result<ArrayRef> {
         match self.codes.data_type {
             DataType::Int32 => codes::<Int32Type>(values, |item| self.codes.held(item)),
@@ -346,7 +346,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Lists with held codes in place of their values.
+    /// Replaces the values of lists by their held codes.
     fn held_lists<O: OffsetSizeTrait>(&self, lists: &GenericListArray<O>) -> Result<ArrayRef> {
         let offsets = lists.value_offsets();
         let (first, last) = (offsets[0], offsets[lists.len()]);
@@ -385,7 +385,7 @@ impl Gather for EncodeCodec {
                 return self.fixed_lists(&gather(sources, selection, None)?, length, false);
             }
         }
-        let sources = sources.iter().map(|source| Ok((Items::of(*source)?, false)));
+        let sources = sources.iter().map(|source| Ok((Items::new(*source)?, false)));
         Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection))
     }
 
@@ -424,7 +424,7 @@ impl Held for EncodeCodec {
 
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
         match (column.data_type(), self.rows) {
-            // The column was read as codes.
+            // The column was read as codes already.
             (read, RowContent::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
             (_, RowContent::Values) => self.codes_of(&column),
             (DataType::LargeList(_), _) => self.held_lists(column.as_list::<i64>()),
@@ -444,7 +444,7 @@ impl Held for EncodeCodec {
         let is_held = |source: &dyn Array| source.data_type() == wanted;
         let has_stored = |source: &&dyn Array| !is_held(*source) && source.null_count() < source.len();
         if self.are_texts && sources.iter().any(has_stored) {
-            let sources = sources.iter().map(|source| Ok((Items::of(*source)?, is_held(*source))));
+            let sources = sources.iter().map(|source| Ok((Items::new(*source)?, is_held(*source))));
             return Ok(self.one_by_one(&sources.collect::<Result<Vec<_>>>()?, selection));
         }
         let nulls = |source: &&dyn Array| match is_held(*source) {
@@ -463,7 +463,7 @@ impl Held for EncodeCodec {
     }
 }
 
-/// The error of a value without a code.
+/// The error for a value without a code.
 fn uncoded(value: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::BadRow, format!("{value} is not in the vocabulary"))
         .hint("add it, or give unknown values a code")
@@ -493,7 +493,7 @@ mod tests {
         if let Some(holding) = codec.held() {
             let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
-            // Rows that were lost are nulls of the stored type, and are not selected.
+            // The rows that were lost are nulls of the stored type, and are not selected.
             let lost = new_null_array(column.data_type(), 1);
             let (of_held, bad_of_held) = holding.gather(&[&held, &lost], &rows).unwrap();
             assert_eq!(&of_held, &codes);
@@ -538,8 +538,8 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
     }
 
-    /// The view of a long text says where it is, and that of a short text is the text itself; a null has the
-    /// view of an empty text.
+    /// The view of a long text says where the text is, and the view of a short text contains it. A null has
+    /// the view of an empty text.
     #[test]
     fn a_held_row_has_the_code_of_its_own_value() {
         let long = |at: usize| format!("a text that is too long for a view, {}", at % 5);

@@ -42,14 +42,14 @@ enum Counts {
 type Each<V> = HashMap<V, u64, BuildHasherDefault<Xxh64>>;
 
 impl CategoryCounts {
-    /// A count that starts without values.
+    /// A new count, without values.
     #[must_use]
     pub fn new() -> Self {
         CategoryCounts::default()
     }
 
-    /// Counts the values of an array, as a batch has it: texts, binary values or integers, or lists of these,
-    /// whose items are counted.
+    /// Counts the values of an array of a batch: texts, binary values or integers, or lists of these, whose
+    /// items are counted.
     ///
     /// # Errors
     /// `Invalid` for an array of other values, or of another kind than those before it, and for an integer of
@@ -72,7 +72,7 @@ impl CategoryCounts {
         }
     }
 
-    /// Counts the items of all lists except null ones, which may have items, too.
+    /// Counts the items of all lists except null lists, which may have items, too.
     fn add_lists(
         &mut self,
         lists: &dyn Array,
@@ -88,7 +88,7 @@ impl CategoryCounts {
         array: &dyn Array,
         ranges: impl Iterator<Item = std::ops::Range<usize>>,
     ) -> Result<()> {
-        let items = Items::of(array).map_err(|_| {
+        let items = Items::new(array).map_err(|_| {
             let cause = format!("holds {}, which has no categories", TypeName(array.data_type()));
             Error::invalid(cause).hint("texts, binary values and integers have, and lists of these")
         })?;
@@ -116,7 +116,7 @@ impl CategoryCounts {
         Ok(())
     }
 
-    /// The vocabulary of the values that were counted `at_least` times, up to the first `at_most`. The most
+    /// The vocabulary of the values that occurred `at_least` times, limited to the first `at_most`. The most
     /// frequent value comes first, and equally frequent values ascend.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The codes of whole row groups, which are made once, and from which batches are then gathered.
+//! The codes of whole row groups. They are made once, and batches are gathered from them.
 //!
 //! A value that occurs many times is looked up once. Pages with a dictionary are read as codes, without their
 //! texts ([`CodeValues`]); texts that the Parquet crate reads have equal views if they come from the same
@@ -21,10 +21,10 @@ use super::items::{Item, Items};
 /// categories.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// The most different values without a code that are kept for errors.
+/// The most different values without a code that are remembered for errors.
 const MAX_TOLD: usize = 1 << 16;
 
-/// The number for a value without a code that is not kept for errors.
+/// The number for a value without a code that is not remembered for errors.
 const UNTOLD: i64 = -1;
 
 /// The codes of texts or binary values, for a column that is read as codes.
@@ -36,11 +36,11 @@ pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
     fn code(&self, value: &[u8]) -> i64;
 }
 
-/// The values without a code that were seen, as errors show them.
+/// The values without a code that were seen, as text for errors.
 #[derive(Debug, Default)]
 pub(super) struct UncodedValues(Mutex<Told>);
 
-/// The texts in the order of their arrival, and a table of their places.
+/// The texts in the order of their arrival, and a table that finds their indices.
 #[derive(Debug, Default)]
 struct Told {
     texts: Vec<String>,
@@ -48,7 +48,7 @@ struct Told {
 }
 
 impl Told {
-    /// The place of a text; `None` if it is new and there is no room for it.
+    /// The index of a text; `None` if it is new and there is no room for it.
     fn place(&mut self, text: String) -> Option<usize> {
         let Told { texts, places } = self;
         let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);
@@ -88,7 +88,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     code: impl Fn(Item<'_>) -> i64,
 ) -> Result<ArrayRef> {
     let native = |item: Item<'_>| T::Native::usize_as(code(item) as usize);
-    let items = Items::of(column.as_ref())?;
+    let items = Items::new(column.as_ref())?;
     let views = match column.data_type() {
         DataType::Utf8View => Some(column.as_string_view().views()),
         DataType::BinaryView => Some(column.as_binary_view().views()),

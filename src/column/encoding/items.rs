@@ -26,7 +26,7 @@ pub(super) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Hashes the bytes of a value; an integer has eight, in little-endian order.
+    /// Hashes the bytes of a value. An integer has eight bytes, in little-endian order.
     pub(super) fn hashed(self, with: impl FnOnce(&[u8]) -> u64) -> u64 {
         match self {
             Item::Bytes(bytes) => with(bytes),
@@ -47,7 +47,7 @@ impl fmt::Display for Item<'_> {
                 let more = if shown.len() < bytes.len() { "…" } else { "" };
                 match std::str::from_utf8(&shown) {
                     Ok(text) => write!(f, "{text:?}{more}"),
-                    // The last character was cut.
+                    // The last character was cut off.
                     Err(error) if error.error_len().is_none() && !more.is_empty() => {
                         write!(f, "{:?}{more}", String::from_utf8_lossy(&shown[..error.valid_up_to()]))
                     }
@@ -76,7 +76,7 @@ impl<'a> Items<'a> {
             || data_type.is_integer()
     }
 
-    pub(super) fn of(array: &'a dyn Array) -> Result<Self> {
+    pub(super) fn new(array: &'a dyn Array) -> Result<Self> {
         Ok(match array.data_type() {
             DataType::Utf8View => Items::Texts(array.as_string_view()),
             DataType::BinaryView => Items::Binary(array.as_binary_view()),

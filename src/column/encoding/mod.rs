@@ -22,7 +22,7 @@ use crate::batch::Fill;
 use codec::EncodeCodec;
 
 impl Encoding {
-    /// The codec for a column of these values; `fill` stands for nulls.
+    /// The codec for a column of values that can be encoded; `fill` replaces nulls.
     ///
     /// # Errors
     /// The column holds no values that can be encoded, the fill is not such a value, or the encoding can

@@ -1,4 +1,4 @@
-//! Lists of values, whose places in the list are their codes.
+//! Lists of values, in which the index of a value is its code.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::items::Item;
 
-/// A list of values, which are encoded as their places in the list, from 0.
+/// A list of values. A value is encoded as its index in the list, from 0.
 ///
 /// ```
 /// use forebay::column::Vocabulary;
@@ -140,8 +140,8 @@ impl Categories {
     }
 }
 
-/// The place of each value. The table has places in the list, which it shares, so that no value is held
-/// twice.
+/// Finds the index of each value. The table stores indices into the list, which it shares, so that no value
+/// is held twice.
 #[derive(Debug)]
 pub(super) struct Places {
     values: Arc<Categories>,
@@ -151,7 +151,7 @@ pub(super) struct Places {
 impl Places {
     /// # Errors
     /// A value is listed twice.
-    pub(super) fn of(vocabulary: &Vocabulary) -> Result<Self> {
+    pub(super) fn index(vocabulary: &Vocabulary) -> Result<Self> {
         let values = vocabulary.values.clone();
         let mut table = HashTable::with_capacity(values.len());
         let hash_at = |place: &u32| hash(values.at(*place));

@@ -1,4 +1,4 @@
-//! Lists with one item for each box: the items of dropped boxes are dropped as well.
+//! Lists with one item for each box: if a box is dropped, its item is dropped as well.
 
 use std::sync::Arc;
 
@@ -19,20 +19,22 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     boxes: Boxes,
-    /// The place of the boxes' column, and its stored field.
-    column: (usize, FieldRef),
+    /// The index of the boxes' column.
+    column: usize,
+    /// The stored field of the boxes' column.
+    stored: FieldRef,
     followed: Followed,
 }
 
 impl AlongCodec {
-    pub(crate) fn new(boxes: Boxes, column: (usize, FieldRef), followed: Followed) -> Self {
-        AlongCodec { boxes, column, followed }
+    pub(crate) fn new(boxes: Boxes, column: usize, stored: FieldRef, followed: Followed) -> Self {
+        AlongCodec { boxes, column, stored, followed }
     }
 }
 
 impl FollowImage for AlongCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        check_stored(&self.column.1)?;
+        check_stored(&self.stored)?;
         let field = delivered(stored);
         match field.data_type() {
             DataType::LargeList(_) => Ok(Arc::new(field.as_ref().clone().with_nullable(false))),
@@ -40,7 +42,7 @@ impl FollowImage for AlongCodec {
                 "holds {}, not a list with an item for each box",
                 TypeName(stored.data_type())
             ))
-            .hint("columns that go along with boxes are lists of differing length")),
+            .hint("name a column of lists with one item for each box in `along`")),
         }
     }
 
@@ -57,9 +59,9 @@ impl FollowImage for AlongCodec {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };
         let lists = gathered.as_list::<i64>();
-        let boxes = rows.gather(self.column.0)?;
+        let boxes = rows.gather(self.column)?;
         let boxes = stored(&boxes)?;
-        // Values that belong to no row, such as those of a null, are not kept.
+        // Values that belong to no row, such as those of a null list, are not kept.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
         let bad = self.followed.each_row(rows, |row, drawn| {
@@ -73,7 +75,7 @@ impl FollowImage for AlongCodec {
                 if lists.is_null(row) {
                     return Err(Error::new(
                         ErrorKind::BadRow,
-                        "null where a list of items of boxes is needed",
+                        "null in place of a list with an item for each box",
                     ));
                 }
                 let (first, items) = (lists.value_offsets()[row] as usize, lists.value_length(row) as usize);

@@ -13,8 +13,8 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// The number of numbers in a box.
 const NUMBERS: usize = 4;
 
-/// The part of the required share that may be missing: a side that was rounded to a float32 can be beyond the
-/// border of its image.
+/// How much of the required share of a box may be missing: rounding a side to a float32 can move it beyond
+/// the border of its image.
 const ROUNDING: f64 = 1e-4;
 
 /// The meaning of the four numbers of a box.
@@ -60,7 +60,7 @@ impl BoxFormat {
         }
     }
 
-    /// The box with these sides.
+    /// The box with these sides, in this format.
     fn of_corners(self, [left, top, right, bottom]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         let (width, height) = (right - left, bottom - top);
         match self {
@@ -160,11 +160,11 @@ impl Boxes {
     fn validate(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.min_visible) {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
-                .hint("the share of a box lies between 0 and 1"));
+                .hint("give the visible share of a box as a number from 0 to 1"));
         }
         if self.min_visible == 0.0 && !self.along.is_empty() {
-            return Err(Error::invalid("columns go along with boxes of which none is dropped")
-                .hint("set min_visible, or leave out along"));
+            return Err(Error::invalid("`along` names columns, but no boxes are dropped")
+                .hint("set `min_visible` above 0, or leave out `along`"));
         }
         Ok(())
     }
@@ -182,9 +182,8 @@ impl Boxes {
             let [left, top, right, bottom] = corners;
             if right < left || bottom < top {
                 let cause = format!("a box whose right or bottom side comes first, number {at} of the boxes");
-                return Err(
-                    Error::new(ErrorKind::BadRow, cause).hint("is the format of the boxes another one?")
-                );
+                return Err(Error::new(ErrorKind::BadRow, cause)
+                    .hint("check whether the boxes have another `format`"));
             }
             let whole = drawn.corners(corners);
             let mut seen = drawn.clipped(whole);
@@ -195,7 +194,7 @@ impl Boxes {
                 if share > 0.0 {
                     share *= area(seen) / area(turned);
                 } else if area(whole) > 0.0 {
-                    // The box was not visible before it was turned, so that it stays empty.
+                    // The box was not visible before the image was turned, so it stays empty.
                     seen = [seen[0], seen[1], seen[0], seen[1]];
                 }
             }
@@ -234,7 +233,7 @@ pub(super) fn check_stored(stored: &Field) -> Result<()> {
 
 /// The stored boxes of all rows.
 pub(super) fn stored(gathered: &ArrayRef) -> Result<Tuples<'_>> {
-    Tuples::of(gathered.as_ref(), NUMBERS)
+    Tuples::new(gathered.as_ref(), NUMBERS)
 }
 
 impl FollowImage for BoxesCodec {

@@ -14,7 +14,7 @@ use crate::column::{DrawNumbers, RowCells};
 #[derive(Debug)]
 pub(crate) struct GeometryCodec {
     followed: Followed,
-    /// The number of images of a row, which are one more dimension; `None` for one without it.
+    /// The number of images of a row, which is one more dimension; `None` for a single image without it.
     count: Option<u32>,
 }
 

@@ -84,7 +84,7 @@ impl KeypointsCodec {
         }
         match stored {
             Some(stored) if stored != width => {
-                Err(Error::invalid(format!("holds points of {stored} numbers, and {width} were asked for")))
+                Err(Error::invalid(format!("holds points of {stored} numbers, but {width} were requested")))
             }
             _ => Ok(KeypointsCodec { followed, width, is_masked: nulls.is_masked }),
         }
@@ -105,7 +105,7 @@ impl FollowImage for KeypointsCodec {
     }
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
-        let stored = Tuples::of(gathered.as_ref(), self.width)?;
+        let stored = Tuples::new(gathered.as_ref(), self.width)?;
         let mut made = TupleRows::new(self.width);
         let bad = self.followed.each_row(rows, |row, drawn| {
             let drawn = drawn.filter(|_| !self.is_masked || !stored.is_null(row));

@@ -93,7 +93,7 @@ impl DecodeCells for MaskCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         if !holds_bytes(stored.data_type()) {
             return Err(Error::invalid(format!("holds {}, not encoded masks", TypeName(stored.data_type())))
-                .hint("masks are binary values, or struct<bytes, path>"));
+                .hint("store masks as binary values, or as struct<bytes, path>"));
         }
         let item = item_of(self.dtype);
         let Size { height, width } = self.followed.image.size();

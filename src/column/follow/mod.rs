@@ -8,7 +8,8 @@
 //!                                 └─► numbers, for all else
 //! ```
 //!
-//! Nothing here makes random choices: `decode` decides once for the image and for all that follows it.
+//! Columns that follow draw nothing at random: the image's own option draws once for the image and for
+//! everything that follows it.
 
 mod along;
 mod boxes;
@@ -70,7 +71,7 @@ impl Follow {
         }
     }
 
-    /// Whether `column` has an item for each box of this one.
+    /// Whether `column` has one item for each box of this column.
     pub(crate) fn takes_along(&self, column: &str) -> bool {
         match self {
             Follow::Boxes(boxes) => boxes.columns_along().iter().any(|along| along == column),
@@ -79,7 +80,7 @@ impl Follow {
     }
 }
 
-/// The loader makes the column, since it depends on the image that it follows.
+/// The loader makes the column, because it depends on the image that it follows.
 impl ColumnOption for Follow {
     fn keyword(_: &'static str) -> &'static str {
         "decode"
@@ -116,13 +117,13 @@ impl From<Mask> for Follow {
 /// The image that a column follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
-    /// The place of the image's column.
+    /// The index of the image's column.
     pub(crate) column: usize,
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The image that this one is shown as, if it follows one.
+    /// The image that this image follows itself, if it does.
     pub(crate) of: Option<Box<Followed>>,
-    /// The view of the stored images that this is, if they have several.
+    /// The view of the stored images to which this image belongs, if there are views.
     pub(crate) view: Option<ViewTag>,
 }
 
@@ -132,7 +133,7 @@ impl Followed {
         row.is_null(self.column)
     }
 
-    /// The key of the draws of a row's image, or of the one with this number in a view, from the key of the
+    /// The key for the draws of a row's image, or of image `number` of a view, made from the key of the
     /// stored column.
     pub(crate) fn key(&self, key: RowKey, number: u32) -> RowKey {
         match (&self.of, self.view) {
@@ -147,7 +148,7 @@ impl Followed {
         self.drawn_in_view(row, key, 0)
     }
 
-    /// The geometry of the image of a row with this number in a view; `None` for a null.
+    /// The geometry of image `number` of a view, in a row; `None` for a null.
     fn drawn_in_view(&self, row: RowCells<'_>, key: RowKey, number: u32) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
         let at_image = |error: Error| error.at(Place::default().column(self.name.as_str()));
@@ -161,8 +162,8 @@ impl Followed {
         drawn.map(Some).map_err(at_image)
     }
 
-    /// The geometry of a row's image, for another image that is shown in the same way. If there is none, it
-    /// is that of an image with the other's size.
+    /// The geometry of a row's image, for another image that is shown in the same way. If the row's image is
+    /// null, it is the geometry of an image with the other's size.
     pub(crate) fn drawn_for(
         &self,
         image: &Image,
@@ -176,8 +177,8 @@ impl Followed {
         }
     }
 
-    /// Calls `each` with every row and the geometry of its image; `None` if the image is null, or bad by its
-    /// own column.
+    /// Calls `each` with every row and the geometry of its image. The geometry is `None` if the image is
+    /// null, or if its own column reports it as bad.
     fn each_row(
         &self,
         rows: &dyn FollowedRows,

@@ -51,7 +51,7 @@ impl DrawNumbers for SizeCodec {
         };
         let Size { height, width } = drawn.target();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<i32>() }>();
-        // A side is at most 65,535 pixels.
+        // A side has at most 65,535 pixels.
         slot.iter_mut().zip([height, width]).for_each(|(to, side)| *to = (side as i32).to_ne_bytes());
         Ok(())
     }

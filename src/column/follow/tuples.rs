@@ -1,4 +1,4 @@
-//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made of them.
+//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made from them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The number of numbers in each item of a list, by the stored type; `None` if it may differ.
+/// The number of numbers in each item of a list, as the stored type gives it; `None` if it may differ.
 ///
 /// # Errors
 /// The type is not a list of lists of numbers.
@@ -36,7 +36,7 @@ pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
     }
 }
 
-/// The field of a column of such lists, as float32.
+/// The delivered field of a column of lists of tuples, whose numbers are float32.
 pub(super) fn field(name: &str, width: usize) -> FieldRef {
     Arc::new(Field::new(name, DataType::LargeList(item_field(width)), false))
 }
@@ -58,9 +58,9 @@ pub(super) struct Tuples<'a> {
     width: usize,
 }
 
-/// The largest coordinate that is accepted: it is far beyond any image, and still a float32 after a crop in
-/// pixels.
-const LARGEST: f64 = 1e30;
+/// The largest coordinate that is accepted. It is far beyond any image, and a crop in pixels still fits into
+/// a float32.
+const MAX_COORDINATE: f64 = 1e30;
 
 /// The lists with the numbers of each item.
 enum TupleItems<'a> {
@@ -70,7 +70,7 @@ enum TupleItems<'a> {
 
 impl<'a> Tuples<'a> {
     /// Reads a gathered column as items of `width` numbers each.
-    pub(super) fn of(gathered: &'a dyn Array, width: usize) -> Result<Self> {
+    pub(super) fn new(gathered: &'a dyn Array, width: usize) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} is not a list of lists", gathered.data_type()));
         let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
@@ -91,12 +91,13 @@ impl<'a> Tuples<'a> {
     /// The numbers of a row's items, one item after the other.
     ///
     /// # Errors
-    /// Something is null, an item has another number of numbers, or a number is not finite or beyond 1e30.
+    /// Fails if something is null, if an item has another number of numbers, or if a number is not finite or
+    /// is beyond 1e30.
     pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
             return Err(bad(format!("null where a list of {noun} is needed"))
-                .hint("a row without any has an empty list, as a null has with `null_mask`"));
+                .hint("store an empty list for a row without any, or name the column in `null_mask`"));
         }
         let offsets = self.lists.value_offsets();
         let (first, end) = (offsets[row] as usize, offsets[row + 1] as usize);
@@ -127,7 +128,7 @@ impl<'a> Tuples<'a> {
         let range = start(first)..start(end);
         for at in range.clone() {
             let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
-            let is_read = (-LARGEST..=LARGEST).contains(&self.numbers[at]);
+            let is_read = (-MAX_COORDINATE..=MAX_COORDINATE).contains(&self.numbers[at]);
             if missing || !is_read {
                 let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
                 let item = (at - range.start) / self.width;
@@ -138,17 +139,17 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// The numbers of an array, of any type that is read; the numbers under nulls are arbitrary.
+/// The numbers of an array, of any type that can be read. The numbers under nulls are arbitrary.
 fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
-    fn of<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
+    fn floats<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
     }
     match values.data_type() {
-        DataType::Int32 => Ok(of::<Int32Type>(values, f64::from)),
+        DataType::Int32 => Ok(floats::<Int32Type>(values, f64::from)),
         // A float64 is exact up to 53 bits, and the coordinates of pixels have far fewer.
-        DataType::Int64 => Ok(of::<Int64Type>(values, |value| value as f64)),
-        DataType::Float32 => Ok(of::<Float32Type>(values, f64::from)),
-        DataType::Float64 => Ok(of::<Float64Type>(values, |value| value)),
+        DataType::Int64 => Ok(floats::<Int64Type>(values, |value| value as f64)),
+        DataType::Float32 => Ok(floats::<Float32Type>(values, f64::from)),
+        DataType::Float64 => Ok(floats::<Float64Type>(values, |value| value)),
         other => Err(Error::new(ErrorKind::Internal, format!("coordinates of type {other}"))),
     }
 }

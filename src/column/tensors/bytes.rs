@@ -24,7 +24,7 @@ pub(super) struct BytesCodec {
 impl BytesCodec {
     pub(super) fn new(tensor: Tensor, stored: &DataType, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::new(nulls, &tensor.dtype)?;
-        // An overflow saturates: the field of the column is refused later.
+        // The product saturates if it overflows; the field of the column is refused later.
         let slot = tensor.shape.iter().fold(tensor.width(), |bytes, side| bytes.saturating_mul(*side));
         match stored {
             DataType::FixedSizeBinary(bytes)
@@ -79,7 +79,7 @@ impl DecodeCells for BytesCodec {
         slot: &mut [u8],
     ) -> Result<()> {
         match self.tensor.format {
-            // Raw bytes are read only once, so that they need no copy.
+            // Raw bytes are read only once, so no copy is needed.
             TensorFormat::Raw => self.raw(cell.stable_if(|_| false), slot),
             TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
             TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),

@@ -1,8 +1,8 @@
-//! Tensors that files declare themselves: Arrow's extension type for tensors of one shape, and the arrays of
-//! Hugging Face.
+//! Tensors that files declare themselves, with Arrow's extension type for tensors of one shape or with the
+//! array features of Hugging Face.
 //!
-//! Unlike tensors that a user asks for, they keep their nulls, which may be filled: the declaration says what
-//! a column holds, and not that each row is needed.
+//! Unlike tensors that a user asks for, declared tensors keep their nulls, which may be filled: the
+//! declaration says what a column holds, and not that each row is needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ const HUGGINGFACE: &str = "huggingface";
 /// The types of features that are tensors.
 const ARRAYS: [&str; 4] = ["Array2D", "Array3D", "Array4D", "Array5D"];
 
-/// The most values of a row whose axes are reordered, since the places of the values are kept.
+/// The most values of a row whose axes can be reordered, since the source index of each value is stored.
 const MAX_PERMUTED: usize = 1 << 22;
 
 /// The shapes that the files of a data set declare.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// The shapes by the names of their columns.
+    /// The shapes by the names of the columns.
     features: HashMap<String, Vec<usize>>,
 }
 
 impl Declared {
     /// Reads the shapes in the metadata of a schema.
-    pub(crate) fn of(schema: &Schema) -> Self {
+    pub(crate) fn read(schema: &Schema) -> Self {
         let parsed =
             schema.metadata().get(HUGGINGFACE).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let Some(Value::Object(features)) = parsed.as_ref().and_then(|all| all.get("info")?.get("features"))
@@ -54,7 +54,7 @@ impl Declared {
         Declared { features: arrays.collect() }
     }
 
-    /// The shapes of some columns under other names: each pair has the new name and that in the schema.
+    /// The shapes of some columns under other names. Each pair has the new name and the name in the schema.
     pub(crate) fn delivered_as<'a>(mut self, names: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let features =
             names.filter_map(|(new, stored)| Some((new.to_owned(), self.features.get(stored)?.clone())));
@@ -76,7 +76,7 @@ impl Declared {
     }
 
     /// The codec of a column of nested lists that is declared as tensors of one shape and has a mask for its
-    /// nulls. The mask is for whole rows: a null inside of a row is bad, unless `fill` stands for it.
+    /// nulls. The mask is for whole rows: a null inside a row makes it bad, unless `fill` replaces it.
     pub(crate) fn masked_codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Result<Codec>> {
         if extension(stored).is_some() {
             return None;
@@ -85,7 +85,8 @@ impl Declared {
         Some(Tensor::new(values.clone(), shape).codec(stored, NullOptions { fill, is_masked: true }))
     }
 
-    /// The declared shape of nested lists, if they fit it, and the type of their values.
+    /// The declared shape of a column of nested lists and the type of its values, if the column fits the
+    /// shape.
     fn nested<'a>(&'a self, stored: &'a Field) -> Option<(&'a [usize], &'a DataType)> {
         let (levels, values) = levels(stored.data_type());
         name_of(values)?;
@@ -97,14 +98,14 @@ impl Declared {
     }
 }
 
-/// A shape of one or more sides, each of length 1 or more.
+/// Parses a shape of one or more sides, each of length 1 or more.
 fn sides(value: &Value) -> Option<Vec<usize>> {
     let sides = value.as_array().filter(|sides| sides.len() <= MAX_SIDES)?;
     let sides = sides.iter().map(|side| usize::try_from(side.as_u64()?).ok()).collect::<Option<Vec<_>>>();
     sides.filter(|sides| !sides.is_empty() && !sides.contains(&0))
 }
 
-/// A shape as it is stored, and the order in which its axes are delivered.
+/// The stored shape, and the order in which the axes are delivered.
 struct Extension {
     shape: Vec<usize>,
     permutation: Option<Vec<usize>>,
@@ -116,7 +117,7 @@ pub(crate) fn tensor_shape(field: &Field) -> Option<Vec<usize>> {
 }
 
 /// The parameters of a column of Arrow's tensors: `None` for a column of another type, and `Some(None)` if
-/// they make no sense.
+/// they are invalid.
 fn extension(field: &Field) -> Option<Option<Extension>> {
     let metadata = field.metadata();
     (metadata.get(EXTENSION_NAME)? == TENSOR).then(|| {
@@ -142,13 +143,13 @@ fn extension(field: &Field) -> Option<Option<Extension>> {
 struct FixedCodec {
     plain: PlainCodec,
     shape: Vec<usize>,
-    /// For each delivered value of a row, its place among the stored ones; `None` if both have the same
+    /// For each delivered value of a row, its index among the stored values; `None` if both have the same
     /// order.
     order: Option<UInt32Array>,
 }
 
 impl FixedCodec {
-    /// `None` if lists of this length do not have the shape.
+    /// Returns `None` if lists of this length do not have the shape.
     fn new(extension: Extension, length: usize, fill: Option<&Fill>) -> Option<Self> {
         let Extension { shape, permutation } = extension;
         let values = shape.iter().try_fold(1usize, |values, side| values.checked_mul(*side))?;
@@ -194,7 +195,7 @@ impl Gather for FixedCodec {
             return Ok((gathered, Vec::new()));
         };
         let lists = gathered.as_fixed_size_list();
-        // Rows are reordered one by one, since the places of all values would take more memory than the
+        // Rows are reordered one by one, because the indices of all values would take more memory than the
         // values.
         let rows = (0..lists.len()).map(|row| take(lists.value(row).as_ref(), order, None));
         let rows = rows.collect::<std::result::Result<Vec<_>, _>>().or_fail()?;
@@ -229,7 +230,7 @@ impl Gather for NestedCodec {
         }
         let field = tensor_field(stored.name(), &self.shape, self.values.clone())?;
         let DataType::FixedSizeList(item, length) = field.data_type() else { return Ok(Arc::new(field)) };
-        // A number may be null, and so may a list at any level, which makes its row null.
+        // A number may be null, and so may a list at any level, which makes its whole row null.
         let item = Arc::new(item.as_ref().clone().with_nullable(true));
         let list = DataType::FixedSizeList(item, *length);
         Ok(Arc::new(field.with_data_type(list).with_nullable(self.fill.is_none())))
@@ -263,7 +264,7 @@ impl Gather for NestedCodec {
             }
         };
         let item = Arc::new(Field::new("item", self.values.clone(), true));
-        // The length was checked with the field.
+        // The length was already checked when the field was made.
         let lists = FixedSizeListArray::try_new(item, length as i32, values, nulls).or_fail()?;
         let Some(fill) = &self.fill else { return Ok((Arc::new(lists), bad)) };
         let all = Selection::of_one((0..rows as u32).collect());
@@ -288,7 +289,7 @@ mod tests {
 
     fn hugging_face(features: &str) -> Declared {
         let metadata = HashMap::from([(HUGGINGFACE.to_owned(), features.to_owned())]);
-        Declared::of(&Schema::empty().with_metadata(metadata))
+        Declared::read(&Schema::empty().with_metadata(metadata))
     }
 
     fn ints() -> ArrayRef {

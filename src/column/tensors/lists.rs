@@ -1,6 +1,6 @@
 //! Tensors in lists of numbers: one list for each row, or lists nested as deep as the shape has sides.
 //!
-//! Gathered lists are already one block of values, so that only their lengths are checked.
+//! Gathered lists are already one block of values, so only their lengths are checked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::column::{Gather, GatheredRows, NullOptions};
 #[derive(Debug)]
 pub(super) struct ListsCodec {
     tensor: Tensor,
-    /// The required length of the lists at each level.
+    /// The required length of the lists at each level of nesting.
     lengths: Vec<usize>,
-    /// The value that stands for nulls; `None` if a null is a bad row.
+    /// The value that replaces nulls; `None` if a null is a bad row.
     fill: Option<Fill>,
-    /// Whether the user gave the fill, which then stands for nulls among the values of a row as well.
+    /// Whether the user gave the fill, which then also replaces nulls among the values of a row.
     is_given: bool,
 }
 
@@ -153,7 +153,7 @@ fn has_nulls(array: &dyn Array, rows: &Range<usize>) -> bool {
     array.nulls().is_some_and(|nulls| nulls.slice(rows.start, rows.len()).null_count() > 0)
 }
 
-/// The values of rows with `length` values each; a row without values gets zeros. All ranges belong to one
+/// The values of rows with `length` values each. A row without values gets zeros. All ranges belong to one
 /// array.
 pub(super) fn rows_of(
     rows: &[Option<(ArrayRef, Range<usize>)>],
@@ -197,7 +197,7 @@ impl Gather for ListsCodec {
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, None)?;
-        // The product was checked with the field.
+        // The product was already checked when the field was made.
         let length: usize = self.lengths.iter().product();
         let (values, nulls, bad) = match self.values(&gathered, 0..gathered.len()) {
             Ok((values, range)) => (values.slice(range.start, range.len()), None, Vec::new()),

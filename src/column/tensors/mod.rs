@@ -22,11 +22,11 @@ use lists::ListsCodec;
 pub use spec::{Tensor, TensorFormat};
 
 impl Tensor {
-    /// The codec for a column that is stored in this way.
+    /// The codec for a column of these tensors, whose stored field is `stored`.
     ///
     /// # Errors
-    /// The column does not hold such tensors, the tensors can never work, or a fill is not one of their
-    /// values.
+    /// Fails if the column does not hold such tensors, if the tensors can never work, or if a fill is not one
+    /// of their values.
     pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Codec> {
         self.validate()?;
         if holds_bytes(stored.data_type()) {

@@ -10,11 +10,11 @@ use super::spec::Tensor;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The most bytes of a header's text that are read; that of an array of numbers has about a hundred.
+/// The most bytes of a header's text that are read. The header of an array of numbers has about a hundred.
 const MAX_TEXT: usize = 64 << 10;
 
 /// The most bytes of an array's values, if its shape is not known in advance.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Reads the array in a `.npy` file into a slot, in row-major order and native byte order.
 pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
@@ -38,12 +38,12 @@ pub(super) fn read(file: &mut impl Read, tensor: &Tensor, slot: &mut [u8]) -> Re
 
 /// Reads the values of an array of any shape, in row-major order and native byte order.
 pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Result<Vec<u8>> {
-    let wanted = header.bytes().filter(|bytes| *bytes <= MOST_BYTES);
+    let wanted = header.bytes().filter(|bytes| *bytes <= MAX_BYTES);
     let wanted = wanted.ok_or_else(|| {
-        bad(format!("a numpy file of {}, which is more than {MOST_BYTES} bytes", header.described()))
+        bad(format!("a numpy file of {}, which is more than {MAX_BYTES} bytes", header.described()))
     })?;
     let mut values = Vec::new();
-    // At most the bytes that exist are allocated, whatever the header says.
+    // Only as many bytes as exist are allocated, whatever the header says.
     file.take(wanted as u64).read_to_end(&mut values).map_err(|error| bad(error.to_string()))?;
     header.check_end(file, values.len(), wanted)?;
     if header.is_transposed() {
@@ -96,9 +96,9 @@ pub(in crate::column) struct Header {
 #[derive(Debug, PartialEq)]
 pub(in crate::column) enum Values {
     Numbers(DataType),
-    /// Texts of at most this many characters; each has four bytes, and the rest is zero.
+    /// Texts of at most this many characters of four bytes each, followed by zeros.
     Texts(usize),
-    /// Byte strings of at most this length; the rest is zero.
+    /// Byte strings of at most this length, followed by zeros.
     Bytes(usize),
 }
 
@@ -136,7 +136,7 @@ impl Header {
         }
     }
 
-    /// Brings values into the byte order of the machine.
+    /// Converts values to the byte order of the machine.
     fn order(&self, values: &mut [u8]) {
         if self.is_swapped {
             swap(values, self.values.unit());
@@ -154,7 +154,7 @@ impl Values {
         }
     }
 
-    /// The number of bytes that a byte order reverses together.
+    /// The number of bytes that are reversed together to change the byte order.
     fn unit(&self) -> usize {
         match self {
             Values::Numbers(dtype) => value_bytes(dtype),
@@ -192,7 +192,8 @@ pub(in crate::column) fn header(file: &mut impl Read) -> Result<Header> {
     header.ok_or_else(|| bad("a .npy file with a header that is not that of an array of numbers or text"))
 }
 
-/// The type of values by its name in a header, and whether they have another byte order than the machine.
+/// Parses the type of values from its name in a header. Also says whether they have another byte order than
+/// the machine.
 fn values(descr: &str) -> Option<(Values, bool)> {
     let (order, kind) = descr.split_at_checked(1)?;
     let values = match (kind.split_at_checked(1)?, number(kind)) {
@@ -228,7 +229,7 @@ fn number(kind: &str) -> Option<DataType> {
     })
 }
 
-/// The part of a Python literal that has not been read.
+/// The part of a Python literal that was not read yet.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
@@ -283,7 +284,7 @@ impl<'a> Literal<'a> {
             let rest = self.0.trim_start();
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             sides.push(rest[..digits].parse().ok()?);
-            // Python 2 wrote an `L` behind long integers.
+            // Python 2 wrote an `L` after long integers.
             self.0 = rest[digits..].strip_prefix('L').unwrap_or(&rest[digits..]);
             if self.take(',').is_none() {
                 self.take(')')?;
@@ -408,7 +409,8 @@ mod tests {
         }
     }
 
-    /// Each prefix, and the file with any byte changed, gives an array or an error, but never a panic.
+    /// The test reads each prefix, and the file with any byte changed: it gets an array or an error, but
+    /// never a panic.
     #[test]
     fn a_damaged_file_is_refused() {
         let tensor = Tensor::new(DataType::UInt16, [2, 3]);

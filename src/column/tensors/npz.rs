@@ -1,4 +1,5 @@
-//! numpy's `.npz` format: a zip archive of `.npy` files, here of a single one, which is stored or deflated.
+//! numpy's `.npz` format: a zip archive of `.npy` files. Here it must have a single file, which is stored or
+//! deflated.
 
 use std::io::{self, Read};
 
@@ -11,19 +12,20 @@ use super::spec::Tensor;
 /// The signature before the first file in an archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
-/// The signature of the end of an archive, and the size of the end without its comment.
+/// The signature of the record at the end of an archive.
 const END: &[u8] = b"PK\x05\x06";
+/// The number of bytes of that record without its comment.
 const END_BYTES: usize = 22;
 
-/// The signature of a file's entry in the directory at the end of an archive, and the size of the entry
-/// without the file's name.
+/// The signature of an entry in the directory at the end of an archive.
 const ENTRY: &[u8] = b"PK\x01\x02";
+/// The number of bytes of an entry without the file's name.
 const ENTRY_BYTES: usize = 46;
 
 /// The number of bytes before the content of a file, without its name.
 const LOCAL_BYTES: usize = 30;
 
-/// The size in an entry if the real one takes more than 32 bits.
+/// The size that an entry gives if the real one takes more than 32 bits.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// Reads the only array of a `.npz` file into a slot.
@@ -73,7 +75,7 @@ struct ArchivedFile<'a> {
     bytes: usize,
 }
 
-/// The number of bytes of the only file of an archive, as the archive says it; no more are read.
+/// The number of bytes of the only file of an archive, according to the archive; no more are read.
 pub(in crate::column) fn unpacked_bytes(archive: &[u8]) -> Result<usize> {
     packed(archive).map(|packed| packed.bytes)
 }
@@ -118,7 +120,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The only file of an archive, as it is read.
+/// The only file of an archive, as a reader.
 pub(in crate::column) enum Unpacked<'a> {
     Stored(&'a [u8]),
     Deflated(Inflated<'a>),
@@ -133,11 +135,11 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// A deflated file, which is decompressed as far as it is read.
+/// A deflated file, which is decompressed while it is read.
 pub(in crate::column) struct Inflated<'a> {
     inflate: Decompress,
     content: &'a [u8],
-    /// The number of bytes that are left, as the archive says it.
+    /// The number of bytes that are left according to the archive.
     left: usize,
     checksum: crc32fast::Hasher,
 }
@@ -253,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Each prefix is refused, and a changed byte never changes the values.
+    /// The test refuses each prefix, and checks that a changed byte never changes the values.
     #[test]
     fn a_damaged_archive_gives_no_other_values() {
         let file = array();

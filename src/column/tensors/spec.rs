@@ -74,8 +74,8 @@ impl Tensor {
         }
     }
 
-    /// The format in which a cell of bytes holds a tensor. Default: [`TensorFormat::Raw`], the only one for
-    /// columns of lists.
+    /// Sets the format in which a cell of bytes holds a tensor. Default: [`TensorFormat::Raw`], the only one
+    /// for columns of lists.
     #[must_use]
     pub fn format(mut self, format: TensorFormat) -> Self {
         self.format = format;

@@ -21,8 +21,8 @@ use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
 
-/// The part of the catalogue of files and footers, in bytes, that belongs to the memory of a process beside
-/// its budget: enough for some thousand files. The rest of a larger catalogue counts against the budget. The
+/// The number of bytes of the catalogue of files and footers that count as memory of the process beyond its
+/// budget: enough for some thousand files. The rest of a larger catalogue counts against the budget. The
 /// sources of a mix share this part.
 const CATALOG_BYTES_FREE: u64 = 4 << 20;
 

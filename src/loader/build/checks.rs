@@ -19,7 +19,7 @@ pub(super) fn check_run(spec: &LoaderSpec) -> Result<()> {
         }
         Some(rows) => rows.div_ceil(world),
         None if spec.batch_size == 0 => {
-            return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+            return Err(Error::invalid("batch_size is 0").hint("give at least 1 row"));
         }
         None => spec.batch_size,
     };

@@ -32,7 +32,7 @@ pub(super) struct Delivered {
     pub(super) decoded: usize,
     /// The fields of all codecs, and of the columns that are added to them.
     pub(super) all: SchemaRef,
-    /// The schema of batches, which columns in stacks are not in.
+    /// The schema of batches, which does not have the columns in stacks.
     pub(super) schema: SchemaRef,
     pub(super) form: SampleForm,
     pub(super) lengths: RowBytes,
@@ -41,7 +41,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Whether slices of all columns are as good as columns of their own.
+    /// Whether a slice of any of the columns is as good as a column of its own.
     pub(super) fn are_flat(&self) -> bool {
         let is_flat = self.lengths.all(self.all.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
@@ -73,7 +73,7 @@ impl LoaderBuilder {
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
         let catalog = &self.dataset.catalog.schema;
-        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
+        let declared = Declared::read(catalog).delivered_as(projection.stored_names(catalog));
         let masked = self.null_masked(read, &declared)?;
         let mut columns = self.asked_for(read, &masked)?;
         let filled = self.filled(read, &declared, &masked, &columns)?;
@@ -239,7 +239,8 @@ impl LoaderBuilder {
             match codec.slot() {
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
-                    // A cell that says its own size is weighed as it is stored, each time.
+                    // A cell that says its own size is weighed exactly each time, so its stored size is used
+                    // here.
                     let times = if size.is_by_cell { 1 } else { size.growth };
                     bytes_of_row.columns.extend(repeat_n(column, times));
                     bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
@@ -299,7 +300,7 @@ pub(super) struct RowBytes {
     pub(super) others: u64,
     /// The average bytes of a row in `columns`, as far as known.
     of_values: u64,
-    /// Whether the average is known; it is not if values are repeated or expanded, which footers do not
+    /// Whether the average is known. It is not if values are repeated or expanded, which footers do not
     /// count.
     pub(super) are_known: bool,
 }
@@ -315,7 +316,7 @@ impl RowBytes {
         fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
     }
 
-    /// The same columns if all rows of a batch take this number of bytes.
+    /// The same columns, if all rows of a batch take this number of bytes.
     pub(super) fn all_alike(self, bytes: u64) -> Self {
         RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
     }
@@ -335,7 +336,8 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Whether a slice of a column is as good as a column of its own: its values lie at multiples of a width.
+/// Whether a slice of a column is as good as a column of its own, because its values are at multiples of a
+/// width.
 fn is_flat(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeList(item, _) => is_flat(item.data_type()),

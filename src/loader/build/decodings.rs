@@ -1,5 +1,5 @@
-//! Columns that are decoded by the schema of Petastorm beside the files: their names, the fields that other
-//! options see, and the codecs around theirs.
+//! Columns that are decoded by Petastorm's schema beside the files: their names, the fields that other
+//! options see, and the codecs that wrap their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::batch::Fill;
 use crate::column::{Arrays, ArraysCodec, Codec, Column, ColumnSpec, Decoding, NullOptions};
 use crate::loader::threads::IoRuntime;
 
-/// The advice to read a data set whose schema cannot be read.
+/// The hint how to read a data set whose schema cannot be read.
 const WITHOUT_SCHEMA_HINT: &str = "to read without the schema, give `decode={\"*\": None}`";
 
 impl LoaderBuilder {
-    /// Adds the decodings that Petastorm's schema gives for columns that are read and that the user says
-    /// nothing about. The schema is only read if there is such a column.
+    /// Adds the decodings that Petastorm's schema gives for columns that are read and about which the user
+    /// says nothing. The schema is only read if there is such a column.
     pub(super) fn decoded_by_schema(mut self, io: &IoRuntime, store: &Store) -> Result<Self> {
         if self.plan_only || !store.has_common_metadata() {
             return Ok(self);
@@ -42,7 +42,7 @@ impl LoaderBuilder {
             let Some(declared) = schema.field(stored) else { continue };
             let field = catalog.schema.field_with_name(stored).ok();
             let given = self.spec.by_column.get(name).cloned().unwrap_or_default();
-            let decoding = field.map(|field| Decoding::of(declared, field, &given)).transpose();
+            let decoding = field.map(|field| Decoding::for_field(declared, field, &given)).transpose();
             let decoding = decoding.map_err(|error| error.at(of_column(name)))?.flatten();
             decodings.extend(decoding.map(|decoding| (name.to_owned(), decoding)));
         }
@@ -63,7 +63,7 @@ impl LoaderBuilder {
             || self.goes_along(name)
     }
 
-    /// How the cells of a column become lists before everything else is done with it.
+    /// How the cells of a column become lists before anything else is done with it.
     pub(super) fn arrays(&self, name: &str) -> Option<&Arrays> {
         self.decodings.get(name)?.arrays()
     }
@@ -81,7 +81,7 @@ impl LoaderBuilder {
         Ok(Schema::new_with_metadata(fields, listed.metadata().clone()))
     }
 
-    /// The columns that no option says how to deliver, but the schema does.
+    /// The columns for which the schema says how to deliver them, and no option does.
     pub(super) fn delivered_by_schema<'a>(
         &'a self,
         read: &Schema,

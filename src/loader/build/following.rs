@@ -32,7 +32,7 @@ impl LoaderBuilder {
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
-    /// The columns that follow an image, and those that go along with boxes.
+    /// The columns that follow an image, and those with items that belong to boxes.
     pub(super) fn following(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let mut columns = Vec::new();
         for (name, follow) in self.followers() {
@@ -89,15 +89,14 @@ impl LoaderBuilder {
         let place = read.index_of(name).unwrap_or_default();
         let each = boxes.columns_along().iter().map(|along| {
             let stored = self.read_column(read, along, "along")?;
-            let column = (place, Arc::new(field.clone()));
-            let codec = AlongCodec::new(boxes.clone(), column, followed.clone());
+            let codec = AlongCodec::new(boxes.clone(), place, Arc::new(field.clone()), followed.clone());
             let column = Column::following(codec, stored).map_err(|error| error.at(of_column(along)))?;
             Ok((along.as_str(), column))
         });
         each.collect()
     }
 
-    /// The image that a column follows, together with the image that this one is shown like.
+    /// The image that a column follows, with the image that it follows itself, if it does.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -126,7 +125,7 @@ impl LoaderBuilder {
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
 
-    /// The image that a column follows, without regard to other images that it follows itself.
+    /// The image that a column follows, without the image that it may follow itself.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         if let Some((column, view)) = self.view(image) {
             return self.followed_view(read, column, view);

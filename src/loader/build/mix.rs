@@ -26,7 +26,7 @@ use crate::shard::{
 /// The most sources, since each has a pipe with threads of its own.
 const MAX_SOURCES: usize = 64;
 
-/// Options that belong to all sources together.
+/// The options that a mix has for all sources together.
 const OF_ALL: [&str; 9] = [
     "shard",
     "batch_size",
@@ -267,7 +267,7 @@ fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
     }
     if spec.stop == Stop::First || !spec.repeat {
         let cause = "`max_passes` was given, but no source begins again";
-        return Err(Error::invalid(cause).hint("stop at the last source to end and repeat, or leave it out"));
+        return Err(Error::invalid(cause).hint("set stop=\"last\" and repeat, or leave `max_passes` out"));
     }
     if spec.max_passes.len() != sources {
         let cause = format!("max_passes has {} numbers, for {sources} sources", spec.max_passes.len());
@@ -302,12 +302,12 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
     if rule.stop == Stop::Last && !(rule.repeat && rule.max_passes.is_empty()) {
-        // The other sources share the steps when one has ended.
+        // If one source has ended, the others share the steps.
         return all;
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        // Drawn at random, the units of a whole block of steps may meet in one step.
+        // If shares are random, the units of a whole block of steps may meet in one step.
         let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
         let part = u128::from(weights.part(source)) * units * together;
         part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit

@@ -6,7 +6,7 @@ use crate::loader::spec::LoaderSpec;
 pub(super) const OF_MIXES: [&str; 6] =
     ["schedule", "random_shares", "stop", "repeat", "max_passes", "source"];
 
-/// The name of the first such option that is given.
+/// The name of the first of these options that is given.
 pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
     let default = LoaderSpec::default();
     let given = [

@@ -48,7 +48,7 @@ impl LoaderBuilder {
                 None => self.masked(declared, field).is_ok(),
             };
             let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
-            // If no column fits, all matches are kept, so that the error says why.
+            // If no column fits, all matches are kept, so that the error can say why.
             let meant = if fitting.is_empty() { matching } else { fitting };
             chosen.extend(meant.into_iter().map(|field| field.name().as_str()));
         }

@@ -157,12 +157,12 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers many columns as one: tensors of one dimension, with a value for each column of the
-    /// [`Stack`], written side by side into the batch's own memory. Its columns are read even if they are not
-    /// among [`columns`](Self::columns), are not delivered themselves, and take `cast`, `encode` and
-    /// `fill_null`, also under the name of the stack for `fill_null` and [`null_mask`](Self::null_mask),
-    /// whose mask then has the shape of the stack. A null without either makes a bad row, which names its
-    /// column. Stacks come after all other columns. Default: none.
+    /// Delivers many columns as one: tensors of one dimension, with a value for each column of the [`Stack`],
+    /// written side by side into the batch's own memory. The columns of a stack are read even if they are not
+    /// among [`columns`](Self::columns), and are not delivered themselves. They take `cast`, `encode` and
+    /// `fill_null`; [`null_mask`](Self::null_mask) and `fill_null` also take the name of the stack, and its
+    /// mask then has the shape of the stack. A null without either makes a bad row, which names its column.
+    /// Stacks come after all other columns. Default: none.
     ///
     /// ```no_run
     /// use forebay::arrow::datatypes::DataType;
@@ -191,13 +191,13 @@ impl LoaderBuilder {
     }
 
     /// Delivers, for each of these columns, a mask of the values that are present: a column of booleans
-    /// `<name>.mask`, false for a null, after the stored columns. The column itself has the value of
-    /// [`fill_null`](Self::fill_null) there, or else 0, an empty text or no bytes. Masks exist for numbers,
-    /// booleans, times, text, binary, and lists of fixed length, for which the mask is for the row; for
-    /// images, masks, tensors and decoded cells; and for boxes and points, where a null has none. In names
-    /// `*`, `?` and `[0-9]` match several columns. Default: none.
+    /// `<name>.mask`, false for a null, after the stored columns. Where the mask is false, the column itself
+    /// has the value of [`fill_null`](Self::fill_null), or else 0, an empty text or no bytes. Masks exist for
+    /// numbers, booleans, times, text, binary, and lists of fixed length, for which the mask is for the row;
+    /// for images, masks, tensors and decoded cells; and for boxes and points, where a null has none. In
+    /// names `*`, `?` and `[0-9]` match several columns. Default: none.
     ///
-    /// A null image has no boxes and points, and masks of 0 or of their own fill.
+    /// A null image has no boxes and points, and its masks are 0 or have their own fill.
     ///
     /// A null in a list that is not null itself is a bad row, unless `fill_null` gives a value.
     pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
@@ -212,8 +212,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers whether each row counts, as a last column `row_mask` of `Boolean`: each row of an epoch
-    /// counts once, over all ranks. The mask is false for a row that is
+    /// Delivers whether each row counts, as a last column `row_mask` of `Boolean`. Over all ranks, each row
+    /// of an epoch counts once: the mask is false for a row that is
     /// [repeated](crate::plan::RankReads::padded) so that no rank is without a batch. Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
@@ -227,7 +227,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Leaves rows out of every epoch: those of a list of numbers, or with certain values in a column.
+    /// Leaves rows out of every epoch: those in a list of row numbers, or with certain values in a column.
     /// Lengths and ranks stay exact, as with a filter. A position that was saved with another list can only
     /// be restored between two epochs. Default: none.
     ///
@@ -242,11 +242,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Denies rows from a step on, counted as [`skip_steps`](Self::skip_steps) counts, in the middle of an
-    /// epoch too: the rows keep their places in the order, so that all others stay where they are, and are
-    /// left out of their batches, as bad rows are that are [skipped](OnBadRow::Skip); so are samples that
-    /// have such a row. Rows are denied by their numbers. A position has a hash of those that were left out
-    /// before it. Default: none.
+    /// Denies rows from a step on, counted as [`skip_steps`](Self::skip_steps) counts. The step may be in the
+    /// middle of an epoch: the rows keep their places in the order, so that all others stay where they are,
+    /// and are left out of their batches, like bad rows that are [skipped](OnBadRow::Skip). Samples that have
+    /// such a row are left out too. Rows are denied by their numbers. A position has a hash of the rows that
+    /// were left out before it. Default: none.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny};
@@ -260,10 +260,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Passes over steps; each range has the first step and the one after the last. Steps are counted through
-    /// all epochs from the first step of epoch 0, with the batches of this loader, as if none were passed
-    /// over: as [`which`](crate::Loader::which) counts them in an epoch. A restored position brings its own
-    /// ranges if none are given. Default: none.
+    /// Skips steps. Each range has the first step and the one after the last. Steps are counted through all
+    /// epochs from the first step of epoch 0, with the batches of this loader, as if none were skipped;
+    /// [`which`](crate::Loader::which) counts the steps of an epoch in the same way. A restored position
+    /// brings its own ranges if none are given. Default: none.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("data/train/")?;
@@ -301,7 +301,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// The rows of a step over all ranks, instead of [`batch_size`](Self::batch_size): any number of ranks
+    /// The rows of a step over all ranks, instead of [`batch_size`](Self::batch_size). Any number of ranks
     /// shares them, so that their batches differ by at most one row. Steps then have the same rows in any
     /// world. Default: `batch_size` for each rank.
     pub fn global_batch_size(mut self, rows: u64) -> Self {
@@ -316,8 +316,8 @@ impl LoaderBuilder {
     }
 
     /// The number of epochs of the run: `0..epochs`. Nothing is fetched ahead after the last of them.
-    /// Default: unknown; toward the end of an epoch the beginning of the next one is fetched, which is wasted
-    /// if the run stops there.
+    /// Default: unknown; towards the end of an epoch the beginning of the next one is fetched, which is
+    /// wasted if the run stops there.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.spec.epochs = Some(epochs);
         self
@@ -397,10 +397,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed: with a
-    /// probability that is the source's weight, so that a step has the share of a source on average. The
-    /// first 32 steps together have it exactly, and so has each following block of 32. All epochs draw the
-    /// same sources, in units of one row of each lane. Default: each step has the exact share of each source.
+    /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed, with a
+    /// probability that is the source's weight. A step then has the share of a source only on average, but
+    /// the first 32 steps together have it exactly, and so has each following block of 32. All epochs draw
+    /// the same sources, in units of one row of each lane. Default: each step has the exact share of each
+    /// source.
     pub fn random_shares(mut self, seed: u64) -> Self {
         self.spec.random_shares = Some(seed);
         self
@@ -421,9 +422,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// The most passes over each source of a [mix](crate::Loader::mix) in an epoch, `None` for no limit, in a
-    /// mix that stops with the [last](Stop::Last) source and repeats those that end before: one that has had
-    /// its passes is left out, and the others share the steps from then on. Default: no limit.
+    /// The most passes over each source of a [mix](crate::Loader::mix) in an epoch, with `None` for no limit.
+    /// It applies to a mix that stops with the [last](Stop::Last) source and repeats the others: a source
+    /// that has had its passes is left out, and the others share the steps from then on. Default: no limit.
     pub fn max_passes(mut self, passes: impl IntoIterator<Item = Option<u64>>) -> Self {
         self.spec.max_passes = passes.into_iter().collect();
         self

@@ -35,7 +35,7 @@ impl LoaderBuilder {
     pub(super) fn ordered(&self, io: &IoRuntime, checked: &Checked, selected: &Selected) -> Result<Ordered> {
         let Checked { spec, denied, .. } = checked;
         let Selected { samples, heads, sizing, .. } = selected;
-        // The window of a shuffle counts rows, whatever samples are made of them.
+        // The window of a shuffle counts rows, whatever samples are made from them.
         let row_counts = samples.row_counts();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), checked.default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && samples.are_rows();
@@ -55,9 +55,9 @@ impl LoaderBuilder {
         Ok(Ordered { order, split, reads, sizing })
     }
 
-    /// Has row groups read in pieces: those that do not fit `memory`, if rows are delivered as they are
-    /// stored, and those that are shuffled in pieces. The latter do not depend on `memory`, so a source of a
-    /// mix looks them up once.
+    /// Sets up the row groups that are read in pieces: those that do not fit `memory`, if rows are delivered
+    /// as they are stored, and those that are shuffled in pieces. The latter do not depend on `memory`, so a
+    /// source of a mix looks them up once.
     pub(super) fn in_pieces(
         &self,
         io: &IoRuntime,
@@ -102,7 +102,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The bits of a row in the widest column that is brought into the order of a shuffle.
+/// The number of bits of a row in the widest column that is brought into the order of a shuffle.
 fn dealt_bits(checked: &Checked) -> u64 {
     let fields = checked.reads.projection.schema().fields();
     let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);

@@ -14,7 +14,7 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{ColumnSpec, EachOption, Follow, NullOptions, Setting, TypedOption};
 
-/// The option whose patterns are replaced last, since the columns that take a value depend on the other
+/// The option whose patterns are replaced last, because the columns that take a value depend on the other
 /// options.
 const FILL_NULL: &str = "fill_null";
 
@@ -48,7 +48,7 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same options with the names of columns in place of patterns, except in the values of nulls. Names
+    /// The same options with patterns replaced by the names of columns, except in the values for nulls. Names
     /// take precedence over patterns.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
@@ -67,8 +67,8 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// The same options with the names of columns in place of patterns in the values of nulls. They come
-    /// last, since the columns that take a value depend on all other options.
+    /// The same options with patterns replaced by the names of columns in the values for nulls. They come
+    /// last, because the columns that take a value depend on all other options.
     pub(super) fn with_fills(mut self) -> Result<Self> {
         if !self.has_patterns() {
             return Ok(self);
@@ -135,8 +135,8 @@ impl Names {
         self.all.contains(name) || !is_pattern(name)
     }
 
-    /// Replaces the patterns for which `option` is given; `place` is its field in a [`ColumnSpec`]. Columns
-    /// in `named` have an option of their own. A pattern matches the columns for which `takes` holds.
+    /// Replaces the patterns in one option; `place` is its field in a [`ColumnSpec`]. Columns in `named` have
+    /// an option of their own. A pattern matches the columns for which `takes` holds.
     fn replace<V: Clone + PartialEq>(
         &self,
         option: &str,
@@ -161,7 +161,7 @@ impl Names {
             }
             let (fitting, others): (Vec<&String>, Vec<&String>) =
                 matching.into_iter().partition(|column| takes(column, value));
-            // If no column fits, all matches are kept, so that the error says why.
+            // If no column fits, all matches are kept, so that the error can say why.
             let meant = if fitting.is_empty() { others } else { fitting };
             for column in meant.into_iter().filter(|column| !is_named(column)) {
                 let before = matched.insert(column, (pattern, value));
@@ -181,7 +181,7 @@ impl Names {
     }
 }
 
-/// Refuses a pattern in an option that takes only names, unless a column has it as its name.
+/// Refuses a pattern in an option that takes only names, unless it is the name of a column.
 pub(super) fn check_is_name(option: &str, name: &str, is_there: bool) -> Result<()> {
     if is_there || !is_pattern(name) {
         return Ok(());

@@ -95,7 +95,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// Whether an option uses a column as a whole, like images in `struct<bytes, path>`.
+    /// Whether an option uses a column as a whole, as images use `struct<bytes, path>`.
     fn is_made_of_it(&self, name: &str) -> bool {
         let name = self.spec.rename.get(name).map_or(name, String::as_str);
         let column = self.spec.by_column.get(name);
@@ -181,7 +181,7 @@ impl LoaderBuilder {
                 let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
                 return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            // A column comes where it is named, or else where a pattern first matches it.
+            // A column comes where it is named, or otherwise where a pattern first matches it.
             let is_named = |path: &Path| listed.contains(&self.name(path)) || listed.contains(column(path));
             paths.extend(matching.filter(|path| !is_named(path)).cloned());
             let mut seen = HashSet::new();
@@ -291,7 +291,7 @@ fn rest<'a, 'n>(field: &'a Field, name: &'n str) -> Option<(&'a DataType, &'n st
     matches!(field.data_type(), DataType::Struct(_)).then_some((field.data_type(), rest))
 }
 
-/// The paths in a structure that a name may stand for, since names may contain dots themselves.
+/// The paths in a structure that a name may mean, since names may contain dots themselves.
 fn within(structure: &DataType, name: &str) -> Vec<Vec<String>> {
     let DataType::Struct(fields) = structure else { return Vec::new() };
     let each = fields.iter().flat_map(|field| {

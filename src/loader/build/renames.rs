@@ -14,7 +14,7 @@ use super::places::of_column;
 impl LoaderBuilder {
     /// Applies the names of the options to the selected columns.
     ///
-    /// Fails for a name that no column has without them, and for two columns of one name.
+    /// Fails for a name that no column has before the renaming, and for two columns of one name.
     pub(super) fn name_selected(&self, selected: &mut [Selected]) -> Result<()> {
         if self.spec.rename.is_empty() {
             return Ok(());

@@ -11,7 +11,7 @@ use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
 use crate::shard::{OrderId, Position, SavedMix, Shard, damaged, whole_text};
 
-/// More memory than any window takes: a plan alone takes none of it.
+/// More memory than any window takes, because a plan by itself needs none.
 const ANY_MEMORY: u64 = 1 << 50;
 
 impl Rewind {
@@ -31,7 +31,8 @@ impl Rewind {
     /// ```
     ///
     /// # Errors
-    /// The position belongs to other data sets, or to another number of them; or other rows were denied.
+    /// Fails if the position belongs to other data sets, or to another number of them, or if other rows were
+    /// denied.
     pub fn of(sources: impl IntoIterator<Item = (Dataset, Deny)>, position: &Position) -> Result<Rewind> {
         let sources: Vec<(Dataset, Deny)> = sources.into_iter().collect();
         if sources.len() != position.sources.len() {
@@ -61,11 +62,11 @@ impl Rewind {
             ..builder.spec.clone()
         };
         let loader = builder.spec(run).plan_only().build()?;
-        // The plan names rows that are denied from a step on, since they keep their places.
+        // The plan also names rows that are denied from a step on, since they keep their places.
         let mut planned = position.clone();
         planned.sources.iter_mut().for_each(|source| source.order.denied_from = None);
         loader.restore(&planned)?;
-        // Between epochs a run may change its denied rows from there on; the question is about the run as it
+        // Between epochs a run may change its denied rows from there on, but the plan describes the run as it
         // was.
         for (number, (saved, source)) in position.sources.iter().zip(loader.sources.all()).enumerate() {
             let checked = saved.order.check_denied(&source.order_id());
@@ -114,17 +115,17 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// The position belongs to another data set.
+    /// Fails if the position belongs to another data set.
     pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
         Rewind::of([(self.clone(), deny)], position)
     }
 
-    /// The options of a loader that has this order, as far as the order depends on them.
+    /// The options of a loader that determine this order.
     fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
-        // No column is read, so any column will do.
+        // No column will be read, so any column serves.
         let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
         let whole = |text: &Option<String>, what| -> Result<Option<String>> {
             text.as_deref().map(|text| whole_text(text, what).map(str::to_owned)).transpose()

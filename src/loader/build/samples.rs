@@ -1,4 +1,4 @@
-//! Samples of several rows: the rows that they have, and the form that these take in a batch.
+//! Samples of several rows: which rows they have, and which form these take in a batch.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ const KEPT_VERSION: u32 = 4;
 /// The bytes that locate a row of a sample while its batch is made.
 const PLACE_BYTES: u64 = 24;
 
-/// The samples that the selected rows make, and findings about them.
+/// The samples that are made from the selected rows, and what was found out about them.
 pub(super) struct FoundSamples {
     pub(super) index: SampleIndex,
     /// The most rows of a sample, if lengths determine it.
     pub(super) largest: Option<u64>,
     /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// The rows in this rank's share of which no sample is made, up to one more than the limit.
+    /// The rows in this rank's share that are in no sample, up to one more than the limit.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -140,7 +140,7 @@ impl LoaderBuilder {
         let mut columns = Vec::with_capacity(names.len());
         for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
             let rows = match self.is_stacked(field.name()) {
-                // The rows are those of the stack.
+                // The number of rows comes from the stack.
                 true => (0..window.length()).collect(),
                 false => rows_of(window, field.name()),
             };
@@ -206,7 +206,7 @@ impl LoaderBuilder {
         let deciding = scanner.of_columns(&names)?;
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
-        // Lengths and classes do not depend on the use that is made of them.
+        // Lengths and classes do not depend on what they are used for.
         let window = match samples {
             Samples::Windows(window) => Some(window),
             _ => None,
@@ -250,11 +250,11 @@ impl LoaderBuilder {
         Ok(FoundSamples { largest, left_out, ..index.into() })
     }
 
-    /// Takes the rows of which no sample is made out of the `lengths` of a column, and returns those that
-    /// this rank counts. Each of them belongs to one rank, so that all ranks together count it once.
+    /// Takes the rows that are in no sample out of the `lengths` of a column, and returns those that this
+    /// rank counts. Each of them belongs to one rank, so that all ranks together count it once.
     ///
     /// # Errors
-    /// There is such a row, and bad rows are not skipped.
+    /// Fails if there is such a row and bad rows are not skipped.
     fn left_out(
         &self,
         catalog: &Catalog,
@@ -302,7 +302,7 @@ impl LoaderBuilder {
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
         if selected.iter().all(|rows| rows.count() == 0) {
-            // A later error says more about it.
+            // An error that comes later says more about this.
             return Ok((SampleIndex::of_rows(selected), None));
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {

@@ -1,4 +1,4 @@
-//! The second step of building a loader: its rows, and the samples that they make.
+//! The second step of building a loader: its rows, and the samples that are made from them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec};
 
-/// Samples of several rows may take the memory of their rows, divided by this, in addition, before their need
-/// is known.
+/// Before their need is known, samples of several rows may additionally take the memory of their rows divided
+/// by this number.
 const SAMPLES_DIVISOR: u64 = 32;
 
 /// The pages to read of some row groups.
@@ -32,7 +32,7 @@ pub(super) struct Selected {
     /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
-    /// The batches, with the number of rows that samples have.
+    /// The batches, in which the number of rows of a sample is known.
     pub(super) batches: Batches,
     /// The memory, divided for these batches and for the data that is kept for the data set.
     pub(super) sizing: Sizing,

@@ -52,7 +52,7 @@ pub(super) struct Settled {
     /// The rows that are denied from a step on.
     pub(super) withheld: Withheld,
     pub(super) warning: Option<String>,
-    /// Rows of which no sample is made, which each epoch counts as bad.
+    /// The rows that are in no sample, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
 }
 
@@ -136,9 +136,9 @@ impl Settled {
         self.split.rows
     }
 
-    /// The least memory that this needs as a source of a mix.
+    /// The least memory that these options need as a source of a mix.
     pub(super) fn least(&self, rows: u64, portion: Portion) -> u64 {
-        // The memory is large enough for any batches: the least is found from below.
+        // The sizing has more memory than any batches need, because the least is found from below.
         let sizing = Sizing::new(u64::MAX / 4, self.batches.of_rows(rows));
         let sizing = sizing.unwrap_or(self.sizing).beside(self.beside);
         let order = self.order.clone().with_portion(portion);

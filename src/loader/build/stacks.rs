@@ -121,14 +121,14 @@ impl LoaderBuilder {
         self.spec.stack.values().any(|stack| stack.columns().iter().any(is_it))
     }
 
-    /// The names that the columns of a stack have in other options.
+    /// The names of a stack's columns in other options.
     fn delivered_columns(&self, stack: &Stack) -> Vec<String> {
         let names = stack.columns().iter();
         names.map(|stored| self.spec.rename.get(stored).unwrap_or(stored).clone()).collect()
     }
 
-    /// The stacks of the columns `each`, which are those that are read, and their masks. Their columns are
-    /// then [`Codec::Stacked`].
+    /// The stacks of the columns `each`, which are those that are read, with their masks. Their columns
+    /// become [`Codec::Stacked`].
     pub(super) fn stacks(
         &self,
         read: &Schema,

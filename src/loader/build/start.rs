@@ -33,10 +33,10 @@ impl LoaderBuilder {
     /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
     ///
     /// # Errors
-    /// A column that does not exist or has an unsupported type, a number that cannot work, a filter that
-    /// selects nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
-    /// For a mix also: an option that does not belong there, a weight that cannot work, columns of one name
-    /// with different types, an epoch without a step or an end.
+    /// Fails for a column that does not exist or has an unsupported type, a number that cannot work, a filter
+    /// that selects nothing, a window or a row group that does not fit into the memory, and a trace that
+    /// cannot be written. For a mix also: an option that does not belong there, a weight that cannot work,
+    /// columns of one name with different types, and an epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
         if self.is_mix() {
             return self.mix()?.start();
@@ -174,8 +174,8 @@ impl LoaderBuilder {
     }
 }
 
-/// The seed for draws that are made for rows: a different one for each source of a mix, since rows at the
-/// same place in two sources would otherwise get the same crops.
+/// The seed for random draws that are made for rows. Each source of a mix has a different one; otherwise rows
+/// at the same place in two sources would get the same crops.
 fn augmentation_seed(seed: u64, source: u64) -> u64 {
     if source == 0 { seed } else { row_key(seed, u64::MAX, source) }
 }

@@ -15,7 +15,7 @@ impl LoaderBuilder {
         self.spec.with_option(|column| column.views.as_ref())
     }
 
-    /// The columns of first views, which take the places of the stored ones.
+    /// The columns of first views, which replace the stored columns.
     pub(super) fn viewed(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let columns = self.all_views().map(|(name, views)| {
             let field = self.read_column(read, name, "decode")?;
@@ -56,7 +56,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The view whose column has this name, and the column that it is made of.
+    /// The view whose column has this name, and the column from which it is made.
     pub(super) fn view(&self, name: &str) -> Option<(&str, &NamedView)> {
         self.all_views().find_map(|(column, views)| {
             let view = views.iter().find(|view| view.column(column) == name)?;
@@ -74,7 +74,7 @@ impl LoaderBuilder {
         self.viewed_as(read, column, view)
     }
 
-    /// A view as an image that columns follow.
+    /// A view as an image that other columns follow.
     pub(super) fn viewed_as(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         self.read_column(read, column, "decode")?;
         let place = read.index_of(column).unwrap_or_default();
@@ -82,7 +82,7 @@ impl LoaderBuilder {
         Ok(Followed { column: place, name, image, of: None, view: Some(view.tag()) })
     }
 
-    /// The error for a column that follows an image of which there are only views.
+    /// The error for a column that follows an image of which only views are delivered.
     pub(super) fn has_only_views(&self, image: &str) -> Option<Error> {
         let (_, views) = self.all_views().find(|(column, _)| *column == image)?;
         let name = views.iter().next()?.column(image);

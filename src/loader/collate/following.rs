@@ -11,8 +11,8 @@ use crate::batch::gather;
 use crate::column::{Codec, FollowedRows, GatheredRows, RowCells};
 
 impl Collation {
-    /// The gathered values of a column, after they followed another column if they do, and the bad ones with
-    /// their places.
+    /// The values of a column after they followed another column, if they do, and the bad values with their
+    /// indices.
     pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<GatheredRows> {
         let collator = &self.request.collator;
         let Codec::Follow(codec) = &collator.codecs[column] else { return Ok((gathered, Vec::new())) };

@@ -28,7 +28,7 @@ pub(crate) struct PackShape {
     length: usize,
     /// The field of each packed column.
     fields: Vec<FieldRef>,
-    /// The value of each column that fills a pack after its last list.
+    /// The value of each column that fills up a pack after its last list.
     values: Vec<f64>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct PackShape {
 struct PackSegment {
     /// The row of the batch whose list it is.
     row: usize,
-    /// The range of the list that the pack has.
+    /// The range of the list that is in the pack.
     from: usize,
     length: usize,
 }
@@ -106,7 +106,7 @@ impl PackShape {
         (of_number as u64).saturating_mul(self.length as u64)
     }
 
-    /// The packs that the picked lists of a packed column make, and the rows whose lists are bad.
+    /// The packs that are made from the picked lists of a packed column, and the rows whose lists are bad.
     pub(super) fn gather(
         &self,
         column: usize,

@@ -1,17 +1,17 @@
-//! The rows of a batch for which a column is delivered: all of them, or, in each window of rows, those that
-//! are listed for it.
+//! The rows of a batch for which a column is delivered: all of them, or, in windows of rows, those that are
+//! listed for the column.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::Selection;
 
-/// Source, and place in its deal, of each row.
+/// For each row, its source and the place in the source's deal.
 pub(super) type Picks = Arc<Vec<(u32, u32)>>;
 
 /// The rows of some columns.
 pub(super) struct View {
     pub(super) picks: Picks,
-    /// The ordinals in each sample of the rows in this view.
+    /// The ordinals, within each sample, of the rows in this view.
     rows: Box<[u32]>,
     /// The number of rows of a sample.
     of: usize,

@@ -1,4 +1,4 @@
-//! Tables of a toy format in a loader: the parts of a list that its files do not have.
+//! Tests tables of a toy format in a loader, with lists that lack facts which files have.
 
 mod toy;
 
@@ -25,10 +25,10 @@ use crate::reader::Filter;
 use crate::reader::filter::{Op, Term};
 use crate::shard::Shuffle;
 
-/// The rows of a row group of the files.
+/// The number of rows in a row group of the files.
 const GROUP: usize = 4;
 
-/// A file of `ids`, null where negative.
+/// Writes a file of `ids`, with a null for each negative one.
 fn write(path: &Path, ids: impl IntoIterator<Item = i64>) {
     let ids: Vec<Option<i64>> = ids.into_iter().map(|id| (id >= 0).then_some(id)).collect();
     let ids: ArrayRef = Arc::new(Int64Array::from(ids));
@@ -40,7 +40,8 @@ fn write(path: &Path, ids: impl IntoIterator<Item = i64>) {
     writer.close().unwrap();
 }
 
-/// A table of 10 rows in `a.parquet` and 6 in `b.parquet`; its list does not have `dead.parquet`.
+/// A table of 10 rows in `a.parquet` and 6 in `b.parquet`. The folder also has `dead.parquet`, which is not
+/// in the table's list.
 fn table(folder: &Path, a: Value, b: Value) {
     register_table_format(&toy::Toy);
     fs::create_dir_all(folder.join("_toy")).unwrap();
@@ -189,7 +190,7 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
-/// A list that has all that a plan needs; the files are checked against it when they are read.
+/// A list that has everything that a plan needs. The files are checked against it when they are read.
 fn declared(row_counts: &[u64]) -> Value {
     json!({"deleted": [], "row_counts": row_counts, "columns": [["id", "long"], ["split", "string"]]})
 }

@@ -10,10 +10,10 @@
 //!                               Abandoned(Left | Superseded | Restored | Warmed | Closed | Failed)
 //! ```
 //!
-//! Three arrows skip a state: an epoch that was not prepared begins from nothing; one whose batches are all
-//! assembled before it begins goes from `Prepared` to `Draining`; and if the consumer has the last batch
-//! before assembly reports it, the epoch goes from `Begun` to `Done`. An epoch is abandoned only once: its
-//! first reason stays.
+//! Three arrows skip a state: an epoch that was not prepared goes directly to `Begun`; one whose batches are
+//! all assembled before it begins goes from `Prepared` to `Draining`; and if the consumer has the last batch
+//! before assembly reports it, the epoch goes from `Begun` to `Done`. An epoch is abandoned only once, and
+//! keeps its first reason.
 //!
 //! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow
 //! it. There is at most one of each, since one memory budget feeds them. It has no clock, thread or channel:
@@ -29,36 +29,37 @@
 //! | row groups beyond its head start | [`Event::Begin`] | [`Action::FetchAll`] |
 //! | its second batch | [`Event::Assembled`] of the one before, or `Begin` | [`Action::Admit`], [`Action::Open`] |
 //!
-//! The consumer takes over the work so far if it begins the prepared key after it took the last batch of the
-//! epoch before. Otherwise the work is stopped: after an epoch that was left early, the next one is unknown.
+//! The consumer takes over the prepared work if it begins the prepared key after it took the last batch of
+//! the epoch before. Otherwise the work is stopped, because after an epoch that was left early the next one
+//! is unknown.
 
 #[cfg(test)]
 mod tests;
 
-/// The work of one epoch, distinct from all other work that a loader starts.
+/// Identifies the work of one epoch among all work that a loader starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct EpochId(u64);
 
 /// The state of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No consumer waits for it yet: the row groups of its first batches are fetched, and its first batch is
-    /// made.
+    /// No consumer waits for the epoch yet: the row groups of its first batches are fetched, and its first
+    /// batch is made.
     Prepared,
-    /// It is under way: its consumer takes batches while more are made.
+    /// The epoch is under way: its consumer takes batches while more are made.
     Begun,
-    /// It is under way, and all of its batches are on their way: nothing more is fetched or assembled.
+    /// The epoch is under way, and all of its batches are on their way: nothing more is fetched or assembled.
     Draining,
-    /// Its consumer has all of its batches.
+    /// The epoch's consumer has all of its batches.
     Done,
-    /// It ended early.
+    /// The epoch ended early.
     Abandoned(Reason),
 }
 
 /// Why an epoch ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The consumer dropped it.
+    /// The consumer dropped the epoch.
     Left,
     /// Another epoch was begun.
     Superseded,
@@ -68,7 +69,8 @@ pub enum Reason {
     Warmed,
     /// The loader was closed.
     Closed,
-    /// It could not be completed. Its consumer still gets the batches before the failure, and then the error.
+    /// The epoch could not be completed. Its consumer still gets the batches before the failure, and then the
+    /// error.
     Failed,
 }
 
@@ -79,7 +81,7 @@ pub(super) enum Event<K> {
     Begin {
         /// The key of the epoch.
         key: K,
-        /// The key of the epoch to prepare after it, if there is one.
+        /// The key of the epoch that is prepared after it, if there is one.
         following: Option<K>,
     },
     /// The epoch under way has reached the step at which the following one is prepared.
@@ -112,7 +114,7 @@ pub(super) enum Action<K> {
     Prepare(EpochId, K),
     /// Let the epoch fetch the row groups of its first batches.
     StartFetching(EpochId),
-    /// Let the epoch make batches beyond its first one, as far as permits allow: no other epoch has any to
+    /// Let the epoch make batches beyond its first one, limited only by permits: no other epoch has any to
     /// make.
     Admit(EpochId),
     /// Let the whole epoch be fetched.
@@ -123,11 +125,12 @@ pub(super) enum Action<K> {
     CancelFetching(EpochId),
     /// Stop the epoch's fetching, its assembly and the batches that are being made.
     Stop(EpochId),
-    /// Forget the epoch. What its consumer holds stays valid.
+    /// Forget the epoch. Everything that its consumer holds stays valid.
     Forget(EpochId),
     /// Let the cache remove abandoned files.
     MaintainCache,
-    /// Use new permits for batches from here on: the permits of an abandoned epoch may be held for ever.
+    /// Use new permits for batches from here on, because the permits of an abandoned epoch may be held for
+    /// ever.
     ReplacePermits,
 }
 
@@ -149,12 +152,12 @@ struct CurrentEpoch<K> {
     id: EpochId,
     key: K,
     state: State,
-    /// The key of the epoch to prepare after this one, until that is done.
+    /// The key of the epoch to prepare after this one, until it is prepared.
     following: Option<K>,
     step_reached: bool,
     is_fetched: bool,
     is_assembled: bool,
-    /// Nothing of this epoch is fetched before the fetching of that epoch has ended.
+    /// The epoch whose fetching must end before anything of this epoch is fetched.
     fetches_after: Option<EpochId>,
 }
 
@@ -177,7 +180,7 @@ impl<K> Default for Lifecycle<K> {
 }
 
 impl<K: Clone + PartialEq> Lifecycle<K> {
-    /// Handles an event. The actions are to be carried out in the returned order.
+    /// Handles an event. The caller must carry out the actions in the returned order.
     pub(super) fn handle(&mut self, event: Event<K>) -> Vec<Action<K>> {
         let mut actions = Vec::new();
         let out = &mut actions;
@@ -238,7 +241,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         epoch.state = match epoch.state {
             State::Prepared if epoch.is_assembled => State::Draining,
             State::Prepared => State::Begun,
-            // The epoch failed before: its consumer must see the error.
+            // The epoch failed before, and its consumer must see the error.
             state => state,
         };
         out.extend([Action::FetchAll(epoch.id), Action::Open(epoch.id)]);
@@ -303,7 +306,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
             epoch.state = State::Draining;
         }
         if !epoch.is_fetched {
-            // The rest are parts without a row for this rank.
+            // The remaining parts have no row for this rank.
             out.push(Action::CancelFetching(id));
         }
         if let Some(next) = self.next.as_ref().filter(|next| next.id != id) {
@@ -344,7 +347,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.abandoned.retain(|(abandoned, _)| *abandoned != id);
     }
 
-    /// Ends the epoch under way, and the one prepared after it.
+    /// Ends the epoch under way, and the epoch that is prepared after it.
     fn end(&mut self, reason: Reason, out: &mut Vec<Action<K>>) {
         let Some(mut epoch) = self.current.take() else { return };
         if epoch.state != State::Done {

@@ -1,6 +1,6 @@
-//! Single rules as sentences, and all of them together on random sequences of events, against a model of
-//! everything around a loader's epochs: fetching, assembly, permits and consumers, each of which moves when
-//! it can, in any order.
+//! Tests single rules as sentences, and all of them together on random sequences of events. A model of
+//! everything around a loader's epochs runs beside it: fetching, assembly, permits and consumers, each of
+//! which moves when it can, in any order.
 
 use std::collections::VecDeque;
 
@@ -20,12 +20,12 @@ const HEAD_START: u32 = 2;
 #[derive(Clone, Debug)]
 struct Setup {
     permits: u32,
-    /// For each epoch: its batches, the row groups of which no row is wanted, and the step at which the
-    /// following epoch is prepared.
+    /// For each epoch: the number of its batches, the number of row groups of which no row is wanted, and the
+    /// step at which the following epoch is prepared.
     plans: Vec<(u32, u32, u32)>,
     /// The number of epochs in the run.
     epochs: u32,
-    /// For each work, the batch at which it fails.
+    /// For each work, the batch at which it fails, if it does.
     failures: Vec<Option<u32>>,
     /// For each work, whether it cannot be started.
     not_started: Vec<bool>,
@@ -59,7 +59,7 @@ enum AssemblyLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AssemblyModel {
     Works,
-    /// It has handed over its last batch, and will report that.
+    /// The assembly has handed over its last batch, and will report that.
     Reports,
     WaitsForBegin,
     Over,
@@ -240,7 +240,7 @@ impl Model {
                     (Some(Prepared), Some(Begun | Draining | Abandoned(_)) | None) => true,
                     (Some(Begun), Some(Draining | Done | Abandoned(_))) => true,
                     (Some(Draining), Some(Done | Abandoned(_))) => true,
-                    // Its consumer left at the same moment.
+                    // The epoch's consumer left at the same moment.
                     (Some(Begun | Draining), None) => !work.is_claimed,
                     (Some(Done), None) => true,
                     (Some(Abandoned(_)), None) => !work.is_claimed,
@@ -473,7 +473,7 @@ fn setups() -> impl Strategy<Value = Setup> {
         })
 }
 
-/// Mostly moves that happen by themselves, and sometimes actions of a user.
+/// Moves that happen by themselves, mixed with a few actions of a user.
 fn script() -> impl Strategy<Value = Vec<(u8, u16)>> {
     prop::collection::vec((0u8..20, any::<u16>()), 0..120)
 }

@@ -2,7 +2,7 @@
 
 use crate::cache::{CacheStats, DiskCache};
 
-/// The statistics of all caches together: counts are added up, and so are the bytes and limits of folders,
+/// The statistics of all caches together. Counts are added up, and so are the bytes and limits of folders,
 /// each folder once. `None` if there is no cache.
 pub(in crate::loader) fn together<'a>(caches: impl IntoIterator<Item = &'a DiskCache>) -> Option<CacheStats> {
     let mut counted: Vec<&DiskCache> = Vec::new();

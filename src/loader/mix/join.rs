@@ -94,7 +94,7 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
     let named = (TypeName(known.data_type()).to_string(), TypeName(other.data_type()).to_string());
     let (here, there) = match known.data_type() == other.data_type() || named.0 != named.1 {
         true => (words(known, named.0), words(other, named.1)),
-        // The types may only differ in details that the name leaves out, such as nulls in lists.
+        // The types may differ only in details that the name leaves out, such as nulls in lists.
         false => (words(known, known.data_type().to_string()), words(other, other.data_type().to_string())),
     };
     if known.data_type() != other.data_type() || here != there {

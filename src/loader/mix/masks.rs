@@ -35,8 +35,8 @@ impl Delivered<'_> {
     }
 }
 
-/// Refuses a column for which one source makes a mask and another does not: in the rows of the latter nothing
-/// would say which values are present. In the rows of sources without the column, both column and mask are
+/// Refuses a column for which one source makes a mask and another does not: nothing would say which values
+/// are present in the rows of the latter. In the rows of sources without the column, both column and mask are
 /// null.
 pub(in crate::loader) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
     for (source, of) in sources.iter().enumerate() {

@@ -60,7 +60,7 @@ impl Chunk {
 }
 
 impl Cells {
-    /// The place of each non-null cell among the rows.
+    /// The index among the rows of each cell that is not null.
     pub(super) fn places(&self) -> Vec<usize> {
         match self.levels.is_empty() {
             true => (0..self.rows).collect(),

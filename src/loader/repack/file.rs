@@ -136,7 +136,7 @@ fn properties(metadata: &ParquetMetaData, written: &NewSchema) -> WriterProperti
     properties.build()
 }
 
-/// Copies a column chunk as it is stored.
+/// Copies a column chunk unchanged.
 fn copy<W: Write + Send>(
     stored: &StoredFile,
     metadata: &ParquetMetaData,
@@ -200,7 +200,7 @@ fn make<W: Write + Send>(
     column.close().map_err(ours)
 }
 
-/// The cells that are not null in their other form, as far as they have one.
+/// Converts the cells that are not null and have the other form.
 fn changed(
     converter: Converter<'_>,
     cells: &Cells,

@@ -16,7 +16,7 @@ pub enum Repack {
 }
 
 impl Repack {
-    /// The image in this form; `None` if it stays as it is.
+    /// Converts an image to this form; `None` if it stays unchanged.
     pub(super) fn apply(self, cell: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
             Repack::Pack { .. } => Ok(decode::pack(cell)),
@@ -25,7 +25,7 @@ impl Repack {
         }
     }
 
-    /// Whether a cell is of the kind that this form converts.
+    /// Whether this form converts cells of this kind.
     pub(super) fn is_for(self, cell: &[u8]) -> bool {
         match self {
             Repack::Pack { .. } => decode::is_jpeg(cell),

@@ -36,9 +36,9 @@ use file::Converter;
 use stored::StoredFile;
 
 impl Dataset {
-    /// Rewrites all files of the data set, with their images in another form, below `location`: a folder or a
-    /// prefix of a store that holds nothing. `done` is called with the rows of each row group. The data set
-    /// itself is only read.
+    /// Rewrites all files of the data set, with their images in another form, below `location`: an empty
+    /// folder, or a prefix of a store under which nothing exists. `done` is called with the number of rows of
+    /// each row group. The data set itself is only read.
     ///
     /// # Errors
     /// `Invalid` if no column holds such images, a named column cannot, or the place is not empty; `BadRow`
@@ -68,7 +68,7 @@ impl Dataset {
         written
     }
 
-    /// Refuses a data set that would not be the same once it is rewritten.
+    /// Refuses a data set whose rewritten copy would not be equivalent.
     fn check_repacked(&self) -> Result<()> {
         let of_table = |file: &&File| file.deleted.is_some() || file.declared.is_some();
         let Some(file) = self.catalog.files.iter().find(of_table) else { return Ok(()) };
@@ -115,7 +115,7 @@ impl RepackJob<'_> {
         let converter = Converter { form: self.options.form, pool: self.pool };
         let written = file::write(converter, &images, &stored, &metadata, &unfinished, report, done);
         let placed = |error: Error| match error.kind() == ErrorKind::Io && error.place().file.is_none() {
-            // Errors of reads name their file already.
+            // Errors of reads already name their file.
             true => error
                 .at(Place::file(unfinished.display().to_string()))
                 .hint("name a folder on a disk that has room"),
@@ -128,7 +128,7 @@ impl RepackJob<'_> {
             self.dataset.here()?.0.wait_for(async move { destination.put(&whole, &relative).await })?
         });
         if put.is_err() {
-            // An incomplete file is of no use.
+            // An incomplete file is useless.
             let _ = std::fs::remove_file(&unfinished);
         }
         put?;

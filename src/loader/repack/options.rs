@@ -11,7 +11,7 @@ pub struct RepackOptions {
     pub from: String,
     /// The form that images get.
     pub form: Repack,
-    /// The columns of images; `None` for all columns that hold any.
+    /// The columns of images; `None` for all columns that hold images.
     pub columns: Option<Vec<String>>,
     /// The number of threads that decode; `None` for one for each processor.
     pub threads: Option<usize>,

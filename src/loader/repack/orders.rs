@@ -1,9 +1,9 @@
-//! The orders of columns, by which readers judge minima and maxima: the new file gets those of the copied
+//! The orders of columns, by which readers judge minima and maxima. The new file gets those of the copied
 //! file.
 //!
 //! The Parquet crate gives its own orders to all files that it writes, such as that of IEEE 754 for floats.
-//! The copied statistics were made by another order, and a reader that does not know the new one drops them.
-//! So the last field of the footer is corrected once it is written: one byte for each column.
+//! But the copied statistics were made with another order, and a reader that does not know the new one drops
+//! them. So the last field of the footer is corrected after it is written: one byte for each column.
 
 use std::fs::File;
 use std::io;
@@ -13,21 +13,20 @@ use parquet::basic::ColumnOrder;
 
 /// The bytes of the footer's length and the magic, which end a file.
 const ENDING_BYTES: u64 = 8;
-/// The bytes of an order in Thrift's compact form: the header of a field with an empty structure, the end of
-/// that structure, and the end of the union.
+/// The number of bytes of an order in Thrift's compact form: the header of a field with an empty structure,
+/// the end of that structure, and the end of the union.
 const ENTRY_BYTES: usize = 3;
-/// The header of the field with the order that the type defines, and below it that of an order that came
-/// later.
+/// The header of the field for the order that the type defines.
 const TYPE_DEFINED: u8 = 0x1C;
+/// The header of the field for the order of IEEE 754, which Parquet added later.
 const IEEE_754: u8 = 0x2C;
 const INT96: u8 = 0x3C;
-/// The header of a field that no reader knows, and so of no order.
+/// The header of a field that no reader knows, which means that there is no order.
 const UNDEFINED: u8 = 0xFC;
 
-/// Gives each column of a written file its order from `orders`, or leaves the order that it has if there is
-/// none.
+/// Gives each column of a written file its order from `orders`; if there is none, the column keeps its order.
 pub(super) fn put_right(file: &File, orders: &[Option<ColumnOrder>]) -> io::Result<()> {
-    // The end of the footer's structure follows them.
+    // The end of the footer's structure follows the entries.
     let length = orders.len() * ENTRY_BYTES + 1;
     let at = file.metadata()?.len().checked_sub(ENDING_BYTES + length as u64);
     let at = at.ok_or_else(unknown)?;

@@ -1,4 +1,4 @@
-//! A file of a data set as the Parquet crate reads it: bytes at any place, wherever the file is stored.
+//! A file of a data set for the Parquet crate, which reads bytes at any offset, wherever the file is stored.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::loader::dataset::Dataset;
 use crate::loader::threads::IoRuntime;
 
-/// The bytes that are read at once where many are read in sequence.
+/// The number of bytes that are read at once in a sequence of reads.
 const BLOCK_BYTES: u64 = 8 << 20;
 
 /// A file of a data set, in the version that was opened.

@@ -6,8 +6,8 @@ use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
-/// The number of parts of each lane beyond its pool for which there is memory, so that a batch may straddle
-/// the next one.
+/// The number of parts beyond its pool for which each lane has memory, so that a batch may straddle the next
+/// one.
 const STRADDLED_PARTS: u64 = 1;
 
 /// The bytes of a part's deal for each row.
@@ -17,7 +17,7 @@ const DEAL_BYTES: u64 = 4;
 /// before.
 const DRAW_BYTES: u64 = 8;
 
-/// The most that an order needs of the budget, in any epoch and on any rank.
+/// The most memory that an order needs of the budget, in any epoch and on any rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needed {
     /// The bytes for row groups.
@@ -30,11 +30,12 @@ pub(super) struct Needed {
     pub(super) largest: u64,
 }
 
-/// A row group, as far as memory is concerned.
+/// The memory that a row group takes.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
-    /// The fewest rows that it has in an epoch, at least one; below, the most.
+    /// The fewest rows that the row group has in an epoch, at least one.
     rows: u32,
+    /// The most rows that it has in an epoch.
     most: u32,
     /// The bytes of its rows.
     held: u64,
@@ -84,8 +85,8 @@ impl Needed {
     /// A lane holds the parts of its pool. When fetching waits for one more, the assembly copies the few rows
     /// that a batch needs out of the parts that leave with it
     /// ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more than its pool with
-    /// the part that is awaited, and the batch can be made. Beyond that each lane has memory for one part
-    /// more, so that a batch that straddles two row groups does not wait. While a row group is decoded, its
+    /// the part that is awaited, and the batch can be made. In addition, each lane has memory for one more
+    /// part, so that a batch that straddles two row groups does not wait. While a row group is decoded, its
     /// bytes are in memory beside its rows, with everything else that decoding takes: `passing` at most.
     fn for_groups(
         mut groups: Vec<Weight>,
@@ -141,7 +142,7 @@ pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64
 /// The number of row groups that are cut where the lanes of a rank begin and end.
 const CUT_GROUPS: u64 = 2;
 
-/// The most parts that the given number of consecutive rows can be in.
+/// The most parts over which this number of consecutive rows can extend.
 fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| group.rows);
     let mut left = rows;
@@ -153,7 +154,7 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     (whole.count() as u64 + CUT_GROUPS).min(groups.len() as u64)
 }
 
-/// The most bytes that the given number of rows take.
+/// The most bytes that this number of rows takes.
 fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / u64::from(group.rows.max(1))));
     let mut left = rows;
@@ -168,7 +169,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     held
 }
 
-/// The most rows of `parts` parts that have at most `rows` rows together.
+/// The most rows that `parts` parts have if they have at most `rows` rows together.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
     let all: u64 = groups.iter().take(parts as usize).map(|group| u64::from(group.most)).sum();
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_lane_holds_no_more_than_it_has() {
         let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
-        // Eight row groups' worth of rows are in ten row groups at most, of which two are cut.
+        // The rows of eight row groups extend over at most ten row groups, two of which are cut.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
         assert_eq!(needed.lists, 800 * listed_bytes(16, true));
         let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));

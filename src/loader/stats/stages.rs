@@ -76,8 +76,8 @@ pub struct Stages {
     /// batches. It is starved while all of it waits for the loader, and blocked while the training loop has
     /// not taken its results.
     pub transform: StageStats,
-    /// Copying batches to a device, as far as it takes time of the training loop's thread. Items: batches;
-    /// bytes: copied.
+    /// Copying batches to a device, if it takes time of the training loop's thread. Items: batches; bytes:
+    /// copied.
     pub device: StageStats,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{MemoryStats, NextStats, PoolStats, QueueStats, Stats};
 use crate::monitor::Stage;
 
-/// The stage called `name`, where there are waits for it.
+/// The stage called `name`, if there are waits for it.
 fn waited(name: &str) -> Option<Stage> {
     Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }

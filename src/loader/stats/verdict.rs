@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// A training loop that waits for a smaller share of the time is itself the bottleneck.
+/// The least share of the time that a training loop waits unless it is the bottleneck itself.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
-/// More memory is advised if fetching waits for memory for a larger share of its time.
+/// The least share of its time that fetching waits for memory for which more memory is advised.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
 /// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it
@@ -80,7 +80,7 @@ impl Verdict {
     }
 }
 
-/// The stage at the beginning of a sentence.
+/// The stage, as the beginning of a sentence.
 fn what(stage: Stage) -> &'static str {
     match stage {
         Stage::Fetch => "Storage",

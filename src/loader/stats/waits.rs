@@ -11,10 +11,10 @@ use crate::monitor::{STAGES, Stage};
 /// for exactly one stage:
 ///
 /// 1. for the stage between the loader and the loop that works on its batch, such as a transform;
-/// 2. else, while its batch is being made, for the stages that the pool of threads works on, in equal parts
-///    by thread;
-/// 3. else, if a batch is ready, for handing it over;
-/// 4. else for the stage that the next row group of the plan is in.
+/// 2. otherwise, while its batch is being made, for the stages that the pool of threads works on, in equal
+///    parts by thread;
+/// 3. otherwise, if a batch is ready, for handing it over;
+/// 4. otherwise for the stage that the next row group of the plan is in.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -88,7 +88,7 @@ impl Waits {
         }
     }
 
-    /// The sum over all stages: within 1 % of a clock around `next()`.
+    /// The sum over all stages, which is within 1 % of a clock around `next()`.
     pub fn total(&self) -> f64 {
         Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
     }

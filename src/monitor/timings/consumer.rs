@@ -3,7 +3,7 @@
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Says whom work on a batch holds up when the batch is first read.
+/// Whom the work on a batch holds up while the batch is first read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
     /// The work holds up no known consumer.

@@ -71,10 +71,11 @@ pub(crate) struct Timings {
     pub(super) current: Option<u64>,
     /// Whether the current epoch has batches to come.
     pub(super) active: bool,
-    /// The time during which an epoch was under way, and the integrals over that time of the batches that
-    /// were ready and of the row groups that were on their way.
+    /// The time during which an epoch was under way.
     pub(crate) active_nanos: u64,
+    /// The number of batches that were ready, as an integral over that time.
     pub(crate) ready_nanos: u128,
+    /// The number of row groups that were on their way, as an integral over that time.
     pub(crate) under_way_nanos: u128,
     /// Whether the consumer is waiting.
     waiting: bool,
@@ -88,7 +89,7 @@ pub(crate) struct Timings {
     pub(crate) waits: [f64; STAGES],
     /// The same times over the course of the run.
     pub(crate) timeline: Timeline,
-    /// The part of `waits` that was spent on the first batch.
+    /// The part of `waits` that was spent waiting for the first batch.
     pub(crate) start: Option<[f64; STAGES]>,
     pub(crate) first: u64,
     pub(crate) next: Histogram,

@@ -1,7 +1,7 @@
 //! Arithmetic on numbers: exact on integers, in 64-bit floats otherwise.
 //!
-//! `arrow-arith` stays in the type of its operands and fails on overflow or division of an integer by 0: here
-//! the result is null.
+//! `arrow-arith` keeps the type of its operands and fails on overflow or division of an integer by 0. Here
+//! the result is null in these cases.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use super::rows::Rows;
 use super::truth::Truth;
 use super::{Op, Operand, Value, evaluate};
 
-/// A number in one row.
+/// The number in one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     /// No number: the result for a null, or for an integer divided by 0.
@@ -137,8 +137,8 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
     }))
 }
 
-/// Quotient and remainder like CPython's `float_divmod`, with the signs of their zeros, except for a division
-/// by 0: that gives infinity or NaN, and NaN.
+/// Quotient and remainder like CPython's `float_divmod`, including the signs of zeros. A division by 0 gives
+/// infinity or NaN as the quotient, and NaN as the remainder.
 fn divide(left: f64, right: f64) -> (f64, f64) {
     if right == 0.0 {
         return (left / right, f64::NAN);

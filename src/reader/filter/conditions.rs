@@ -1,4 +1,4 @@
-//! A condition over the rows of a batch.
+//! Evaluates a condition over the rows of a batch.
 
 use forebay_arrow::array::{Array, AsArray};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};

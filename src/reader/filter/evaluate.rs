@@ -1,7 +1,7 @@
-//! A term over the rows of a batch.
+//! Evaluates a term over the rows of a batch.
 //!
-//! `arrow-ord` compares columns of one type, and floats by IEEE's total order, where NaN equals itself. Here
-//! numbers of different types are compared exactly, and NaN equals nothing.
+//! `arrow-ord` compares columns of one type, and compares floats by IEEE's total order, in which NaN equals
+//! itself. Here numbers of different types are compared exactly, and NaN equals nothing.
 
 use std::cmp::Ordering;
 
@@ -26,8 +26,8 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating()
 }
 
-/// Says for each row whether the term is true. For a null this is unknown, except that it is not `in` a list.
-/// The column must be of a type that [is compared](is_compared).
+/// Says for each row whether the term is true. For a null this is unknown, except that a null is not `in` a
+/// list. The column must be of a type that [is compared](is_compared).
 pub(super) fn term(array: &ArrayRef, term: Test<'_>) -> Result<Truth> {
     macro_rules! integers {
         ($type:ty) => {{
@@ -74,7 +74,7 @@ fn let_through(data_type: &DataType) -> Error {
     Error::new(ErrorKind::Internal, format!("a filter over {data_type} was let through"))
 }
 
-/// Up to this many values of a list are compared one by one; more are searched.
+/// The largest number of values in a list that are compared one by one; more values are searched.
 const MAX_COMPARED_VALUES: usize = 8;
 
 fn rows(
@@ -159,8 +159,8 @@ pub(super) fn floats(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> f64 + '_>>
     }
 }
 
-/// Whether a comparison with `values` is true, given how the stored value compares with each of them: `None`
-/// for NaN.
+/// Whether a comparison with `values` is true. `compare` compares the stored value with one of them, and
+/// returns `None` for NaN.
 pub(super) fn holds<V>(op: Op, values: &[V], compare: impl Fn(&V) -> Option<Ordering>) -> bool {
     let is_in = || values.iter().any(|value| compare(value) == Some(Ordering::Equal));
     let ordered = |wanted: fn(Ordering) -> bool| values.first().and_then(&compare).is_some_and(wanted);

@@ -1,4 +1,4 @@
-//! Conditions as expressions: columns that are compared, and how comparisons combine.
+//! Conditions as expressions: comparisons of columns, and how they are combined.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 
@@ -10,9 +10,9 @@ use super::term::{Test, Value};
 
 /// A condition on rows: comparisons, combined with `&`, `|` and `!`.
 ///
-/// Conditions follow SQL: one on null is neither true nor false, and a row is read if the whole is true. So
-/// `!col("x").lt(5)` is not true if `x` is null. Only [`in_list`](Operand::in_list) is false for null, and
-/// [`is_null`](Operand::is_null) is always known.
+/// Conditions follow SQL: a comparison with null is neither true nor false, and a row is read if the whole
+/// condition is true. So `!col("x").lt(5)` is not true if `x` is null. Only [`in_list`](Operand::in_list) is
+/// false for null, and [`is_null`](Operand::is_null) is always known.
 ///
 /// ```
 /// use forebay::filter::{col, row_fraction};
@@ -26,7 +26,7 @@ use super::term::{Test, Value};
 #[serde(transparent)]
 pub struct Expr(pub(super) Node);
 
-/// A condition as it is stored and compared: a part of the identity of an order.
+/// The serialized form of a condition, which is a part of the identity of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Node {
@@ -39,7 +39,7 @@ pub(super) enum Node {
     Sample(Sample),
 }
 
-/// A column, a value, or arithmetic on numbers of these: a side of a comparison.
+/// One side of a comparison: a column, a value, or arithmetic on numbers.
 ///
 /// Arithmetic is exact on integers and uses 64-bit floats otherwise. `/` gives a float; `%` has the sign of
 /// the divisor, as in Python. An integer divided by 0 gives null.
@@ -70,7 +70,7 @@ pub fn col(name: impl Into<String>) -> Operand {
 /// Selects a share of the rows by a hash of each row's place: the path of its file in the data set, and its
 /// ordinal there.
 ///
-/// It selects the same rows in every run and on every rank, and others for another seed;
+/// It selects the same rows in every run and on every rank, and other rows for another seed;
 /// `!row_fraction(0.9, 1)` selects the remaining rows. `fraction` is from 0 to 1. The number of rows is
 /// approximate; [`Loader::len`](crate::Loader::len) has the exact number.
 pub fn row_fraction(fraction: f64, seed: u64) -> Expr {
@@ -251,7 +251,7 @@ impl Node {
         }
     }
 
-    /// The comparison of a column with a value as a term, whichever side the column is on.
+    /// The comparison of a column with a value, as a term with the column on the left.
     pub(super) fn test(&self) -> Option<Test<'_>> {
         match self {
             Node::Compare(Operand::Column(column), op, Operand::Literal(value)) => {

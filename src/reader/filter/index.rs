@@ -24,10 +24,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::Value;
 
-/// Columns of fewer bytes are read faster than an index.
+/// The least number of bytes of a column whose index is read: smaller columns are read faster than an index.
 const MIN_COLUMN_BYTES: u64 = 64 << 10;
 
-/// An index is read if the column takes this many times the bytes of the index.
+/// The least size of a column, as a multiple of the size of its index, for which the index is read.
 const MIN_INDEX_RATIO: u64 = 4;
 
 /// One part of an index, and its place in the file.
@@ -126,8 +126,8 @@ impl GroupIndex {
         index
     }
 
-    /// The first rows of runs of rows in which each column stays in one page, ascending from 0; only 0 if
-    /// there are no pages.
+    /// The first rows of runs in which each column stays in one page, ascending from 0; only 0 if there are
+    /// no pages.
     pub(super) fn starts(&self) -> Vec<u32> {
         let mut starts: Vec<u32> =
             self.pages.values().flat_map(|pages| pages.locations.first_rows()).copied().collect();
@@ -141,7 +141,7 @@ impl GroupIndex {
         !self.pages.is_empty()
     }
 
-    /// The statistics of the page that has a row, and the number of its rows.
+    /// The statistics of the page that contains a row, and the number of the page's rows.
     pub(super) fn page(&self, leaf: usize, row: u32) -> Option<(&Statistics, u64)> {
         let pages = self.pages.get(&leaf)?;
         let page = pages.locations.page_of(row);
@@ -199,8 +199,8 @@ impl Pages {
                     statistics(physical, None, Some(rows))
                 }
                 (false, counted) if counted.is_none_or(|nulls| nulls < rows) => {
-                    // Only other values are greater than an empty value, so an empty upper bound means that
-                    // there is no bound.
+                    // Every value except the empty one is greater than an empty value, so an empty upper
+                    // bound means that there is no bound.
                     let bounds = (!greatest[page].is_empty()).then_some((least[page], greatest[page]))?;
                     statistics(physical, Some(bounds), counted)
                 }
@@ -213,12 +213,12 @@ impl Pages {
     }
 }
 
-/// The orders in which an index may say that the bounds of its pages are.
+/// The number that an index gives for pages whose bounds are in no order.
 const UNORDERED: i32 = 0;
 const ASCENDING: i32 = 1;
 const DESCENDING: i32 = 2;
 
-/// A bound of a page, for values whose order the format defines.
+/// A bound of a page, for values whose order the Parquet format defines.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Bound {
     Integer(i128),
@@ -227,8 +227,8 @@ enum Bound {
 }
 
 impl Bound {
-    /// The least and the greatest value of a page; `None` if it has none, or if the values have no such
-    /// order.
+    /// The least and the greatest value of a page; `None` if the page has none, or if the format defines no
+    /// order for the values.
     fn pair(page: &Statistics, column: &ColumnDescriptor) -> Option<[Bound; 2]> {
         macro_rules! pair {
             ($statistics:ident, $bound:expr) => {
@@ -256,8 +256,8 @@ impl Bound {
     }
 }
 
-/// Whether the bounds of pages are consistent: no page has its bounds the wrong way round, and pages follow
-/// each other in the stated `order`. NaN is in no order.
+/// Whether the bounds of pages are consistent: the lower bound of no page is above its upper one, and pages
+/// follow each other in the stated `order`. NaN is in no order.
 fn are_in_order(bounds: &[[Bound; 2]], order: i32) -> bool {
     let follows = |one: &Bound, next: &Bound| match order {
         ASCENDING => one.partial_cmp(next) != Some(Ordering::Greater),
@@ -344,7 +344,7 @@ pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, valu
                 true => u32::try_from(*value).map(u32::cast_signed).ok(),
                 false => i32::try_from(*value).ok(),
             };
-            // A value without a stored form cannot be in the column.
+            // A value that cannot be stored is not in the column.
             signed.is_none_or(|value| !bloom.check(&value))
         }
         (Type::INT64, Value::Int(value)) if *data_type == DataType::Int64 => !bloom.check(value),
@@ -449,7 +449,7 @@ mod tests {
         assert!(has_pages(&sound));
         assert!(has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
             (Default::default(), true, Some(vec![0, 10, 0])))));
-        // The page has only nulls, and the count says none, or not all.
+        // The page has only nulls, but the count says that none or not all of its values are null.
         for nulls in [0, 9] {
             assert!(!has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
                 (Default::default(), true, Some(vec![0, nulls, 0])))));
@@ -472,7 +472,7 @@ mod tests {
         let read = |index: &Written| index.read(Type::BYTE_ARRAY, None);
         let mut index = texts(&[["", ""], ["b", "c"]]);
         assert!(read(&index).is_none(), "of ten values");
-        // The flag of a page of nulls is missing, but the nulls are counted.
+        // The flag for a page of nulls is missing, but the nulls are counted.
         index.counts = Some(vec![10, 0]);
         assert_eq!(read(&index).unwrap().statistics[0].null_count_opt(), Some(10));
         assert!(read(&texts(&[["", "a"], ["b", "c"]])).is_some());

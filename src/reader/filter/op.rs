@@ -6,7 +6,7 @@ use std::str::FromStr;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A way to compare.
+/// An operator that compares a column with values.
 ///
 /// ```
 /// use forebay::filter::Op;

@@ -1,4 +1,5 @@
-//! Decides conditions by the constants and statistics of a row group; statistics are read again for this.
+//! Decides conditions by the constants and statistics of a row group. The footer is read again for its
+//! statistics.
 
 use std::cmp::Ordering;
 
@@ -21,7 +22,7 @@ use super::truth::{Outcomes, RowGroupMatch};
 use super::{Op, Value, check, conditions, evaluate, index, times};
 
 /// The facts about rows that are known without reading them: the constants of their file, and the statistics
-/// stored beside their values.
+/// that are stored beside their values.
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
@@ -29,7 +30,7 @@ pub(super) struct Seen<'a> {
     pub(super) listed: Option<&'a FileStatistics>,
 }
 
-/// A row group, as far as it was examined.
+/// A row group, and which facts about it are used.
 #[derive(Clone, Copy)]
 pub(super) struct SeenGroup<'a> {
     pub(super) catalog: &'a Catalog,
@@ -42,7 +43,7 @@ pub(super) struct SeenGroup<'a> {
 }
 
 impl Seen<'_> {
-    /// The truth values that a condition may have.
+    /// The truth values that a condition may have for these rows.
     pub(super) fn node(&self, node: &Node) -> Outcomes {
         if let Some(term) = node.test() {
             return self.term(term);
@@ -92,7 +93,7 @@ impl Seen<'_> {
         if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
-    /// A comparison, as far as the list of a table says.
+    /// The outcomes of a comparison according to the list of a table.
     fn listed(&self, term: Test<'_>) -> Outcomes {
         let Some(listed) = self.listed else { return Outcomes::ANY };
         let nulls = listed.nulls(term.column).unwrap_or_default();
@@ -206,7 +207,7 @@ impl GroupValues<'_> {
         let statistics = self.statistics.filter(|_| is_flat)?;
         let nulls = statistics.null_count_opt()?;
         // A column of nulls alone has neither a least nor a greatest value, and a null count above the number
-        // of rows says nothing.
+        // of rows means nothing.
         let has_values = statistics.min_bytes_opt().is_some_and(|bytes| !bytes.is_empty())
             || statistics.max_bytes_opt().is_some_and(|bytes| !bytes.is_empty());
         (nulls < self.rows || nulls == self.rows && !has_values).then_some(nulls)
@@ -216,8 +217,8 @@ impl GroupValues<'_> {
         Bounds::of(self.statistics?, self.order, self.chunk.column_descr(), data_type)
     }
 
-    /// The outcomes according to a Bloom filter, where bounds do not decide. A value that is not in the
-    /// filter is not in the column.
+    /// The outcomes according to a Bloom filter, if bounds do not decide. A value that is not in the filter
+    /// is not in the column.
     fn by_bloom(&self, term: Test<'_>) -> RowGroupMatch {
         let is_absent = |bloom| {
             let physical = self.chunk.column_type();
@@ -243,7 +244,7 @@ enum Bounds {
 }
 
 impl Bounds {
-    /// The bounds of statistics; `None` if there are none, or none that are reliable.
+    /// The bounds in statistics; `None` if there are none, or none that are reliable.
     fn of(
         statistics: &Statistics,
         order: ColumnOrder,
@@ -254,8 +255,8 @@ impl Bounds {
         let relied_on = match order {
             ColumnOrder::UNKNOWN => false,
             _ if data_type.is_signed_integer() || data_type.is_floating() || is_time => true,
-            // The old fields were written with signed comparisons of strings and unsigned numbers, and
-            // without an order it is unknown how the new ones were written.
+            // The old statistics fields were written with signed comparisons of strings and unsigned numbers,
+            // and without a stated order it is unknown how the new ones were written.
             ColumnOrder::UNDEFINED => false,
             _ => !statistics.is_min_max_deprecated(),
         };
@@ -264,7 +265,7 @@ impl Bounds {
         }
         let bounds = match statistics {
             _ if is_time => {
-                // The stored values may be finer than the ones that are read, and are then rounded.
+                // The stored values may be finer than the values that are read, which are then rounded.
                 let unit = stored_unit(descriptor)
                     .filter(|unit| times::unit(data_type).is_some_and(|read| unit % read == 0))?;
                 let (min, max): (i64, i64) = match statistics {
@@ -293,7 +294,7 @@ impl Bounds {
         bounds.checked()
     }
 
-    /// The bounds in the list of a table; `None` for types whose bounds are not relied on.
+    /// The bounds in the list of a table; `None` for types whose bounds are not reliable.
     fn listed(ListedBounds { least, greatest, at }: ListedBounds<'_>) -> Option<Bounds> {
         let whole = |end: &ArrayRef| evaluate::whole(end).map(|values| values(at));
         let float = |end: &ArrayRef| evaluate::floats(end).map(|values| values(at));
@@ -325,7 +326,7 @@ impl Bounds {
         let ordered = match &self {
             Bounds::Bool(min, max) => min <= max,
             Bounds::Int(min, max) => min <= max,
-            // This is false if either is NaN.
+            // The comparison is false if either bound is NaN.
             Bounds::Float(min, max) => min <= max,
             Bounds::Bytes(min, max) => min <= max,
             Bounds::Moment(min, max, _) => min <= max,
@@ -347,7 +348,7 @@ impl Bounds {
     }
 
     /// Whether all values between the bounds, both included, satisfy a term. `All` and `None` must also be
-    /// true of any narrower bounds, since these may be truncated.
+    /// true for any narrower bounds, because these bounds may be truncated.
     fn matching(&self, term: Test<'_>) -> RowGroupMatch {
         let of = |value: &Value, op: Op| match self.compare(value) {
             Some((min, max)) => between(op, min, max),
@@ -378,8 +379,8 @@ impl Bounds {
     fn starting_with(&self, prefix: &[u8]) -> Outcomes {
         match self {
             Bounds::Bytes(min, max) if min.starts_with(prefix) && max.starts_with(prefix) => Outcomes::YES,
-            // A value that begins with the prefix is not less than it, and is less than any greater value
-            // that does not begin with it.
+            // A value that begins with the prefix is not less than the prefix, and is less than any greater
+            // value that does not begin with it.
             Bounds::Bytes(min, max) if &**max < prefix || (&**min > prefix && !min.starts_with(prefix)) => {
                 Outcomes::NO
             }
@@ -388,7 +389,8 @@ impl Bounds {
     }
 }
 
-/// The nanoseconds in one unit of stored dates or times, and so of their statistics.
+/// The number of nanoseconds in one unit of stored dates or times, which is also the unit of their
+/// statistics.
 fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     let unit = match (descriptor.logical_type_ref(), descriptor.converted_type()) {
         (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return times::unit(&DataType::Date32),
@@ -404,7 +406,8 @@ fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     Some(times::unit_of(unit))
 }
 
-/// The result of a comparison, given how the least and the greatest value compare with that of the term.
+/// The result of a comparison for all values between two bounds, given how each bound compares with the value
+/// of the term.
 fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
     let (all, none) = match op {
         Op::Less => (max.is_lt(), min.is_ge()),
@@ -443,7 +446,7 @@ mod tests {
         ColumnDescriptor::new(Arc::new(node), 0, 0, ColumnPath::from("c"))
     }
 
-    /// The result of checking every value between two bounds.
+    /// The result of checking every value between two bounds one by one.
     fn by_hand(term: &Term, min: i64, max: i64) -> RowGroupMatch {
         let holds = (min..=max).map(|stored| {
             evaluate::holds(term.op, term.test().values(), |value| {
@@ -479,7 +482,7 @@ mod tests {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
                         let (got, want) = (bounds.matching(term.test()), by_hand(&term, min, max));
-                        // The bounds do not reveal whether several values together cover all values between
+                        // The bounds do not show whether several values together cover all values between
                         // them.
                         assert!(
                             got == want || got == RowGroupMatch::Some && list.len() > 1,

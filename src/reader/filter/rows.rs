@@ -1,10 +1,10 @@
-//! Rows that a filter checks, and their places.
+//! The rows that a filter checks, and their places in the data set.
 
 use forebay_arrow::array::{ArrayRef, RecordBatch};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::row_set::RowSet;
 
-/// Rows to be checked, and their places.
+/// The rows that a filter checks, and their places in the data set.
 pub(crate) struct Rows<'a> {
     /// The values of the rows in the filter's columns.
     pub(crate) batch: &'a RecordBatch,
@@ -12,7 +12,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) file: &'a str,
     /// The number of rows of the file before their row group.
     pub(crate) first: u64,
-    /// The rows of the row group that these are; `None` for all.
+    /// The rows of the row group that the batch holds; `None` for all.
     pub(crate) live: Option<&'a RowSet>,
 }
 

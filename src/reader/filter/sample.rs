@@ -1,4 +1,4 @@
-//! Selects rows by a hash: a share of them that is the same in every run, and its complement.
+//! Selects rows by a hash: a share of the rows that is the same in every run, or the rest.
 //!
 //! The hash is XXH3, 64 bits, with the seed. It covers a row's place, which is the hash of its file's path in
 //! the data set and its ordinal in the file, or its value in a column: integers as 8 bytes, little-endian,
@@ -35,7 +35,7 @@ impl Sample {
         Sample { by: Some(column), ..self }
     }
 
-    /// The column whose values decide, if it is not the place of a row that does.
+    /// The column whose values decide; `None` if the place of a row decides.
     pub(super) fn column(&self) -> Option<&str> {
         self.by.as_deref()
     }
@@ -64,7 +64,7 @@ impl Sample {
         }
     }
 
-    /// Rows with a hash below this are selected.
+    /// Rows with a hash below this number are selected.
     fn limit(&self) -> u128 {
         (self.fraction * (u64::MAX as f64)) as u128
     }
@@ -89,7 +89,7 @@ impl Sample {
                         format!("a sample by {} was let through", array.data_type()),
                     )
                 })?;
-                // The low half of a 128-bit number is the 64-bit number.
+                // The low half of a 128-bit number equals the 64-bit number.
                 Box::new(move |row| drawn(&(value(row) as u64).to_le_bytes()))
             }
         };

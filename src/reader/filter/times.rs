@@ -8,7 +8,7 @@ use forebay_base::{Error, Result};
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// Nanoseconds of one stored unit of a type of dates or times; `None` for any other type.
+/// The number of nanoseconds in one stored unit of a type of dates or times; `None` for any other type.
 pub(super) fn unit(data_type: &DataType) -> Option<i128> {
     match data_type {
         DataType::Date32 => Some(DAY),
@@ -29,8 +29,8 @@ pub(super) fn unit_of(unit: TimeUnit) -> i128 {
 
 /// The nanoseconds since 1970 that a text stands for, in a column of `data_type`.
 ///
-/// Fails with `Invalid` for any other text, for a time with an offset in a column without a zone, and for one
-/// without an offset in a column with a zone, since the moment would be a guess.
+/// Fails with `Invalid` for any other text, for a time with an offset in a column without a zone, and for a
+/// time without an offset in a column with a zone, since the moment would be a guess.
 pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     let has_zone = matches!(data_type, DataType::Timestamp(_, Some(_)));
     let refused = |hint: &str| {
@@ -57,8 +57,8 @@ pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// The text that [`nanoseconds`] reads as this count of stored units of a type of dates or times; `None` for
-/// any other type, and for a time that no calendar has.
+/// The text that [`nanoseconds`] reads as this number of stored units of a type of dates or times; `None` for
+/// any other type, and for a time beyond the calendar.
 pub(crate) fn written(count: i64, data_type: &DataType) -> Option<String> {
     let nanoseconds = i128::from(count) * unit(data_type)?;
     let seconds = i64::try_from(nanoseconds.div_euclid(SECOND)).ok()?;

@@ -1,6 +1,6 @@
 //! Three truth values, as in SQL: a comparison with null is neither true nor false, and so is its negation.
 //!
-//! `arrow-arith` has the same logic for columns (`and_kleene`), but would be another dependency for three
+//! `arrow-arith` has the same logic for columns (`and_kleene`), but would be one more dependency for three
 //! operations on bitmaps.
 
 use std::ops::{BitAnd, BitOr, Not};
@@ -75,7 +75,8 @@ impl Not for Truth {
     }
 }
 
-/// The truth values that a condition may have in the rows of a row group: at least those that it has.
+/// The truth values that a condition may have in the rows of a row group: at least those that occur, and
+/// possibly more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcomes {
     pub(super) yes: bool,
@@ -104,7 +105,7 @@ impl Outcomes {
         }
     }
 
-    /// The outcomes of either of both.
+    /// The outcomes in either set.
     pub(super) fn with(self, other: Outcomes) -> Outcomes {
         Outcomes {
             yes: self.yes || other.yes,
@@ -156,7 +157,7 @@ impl Not for Outcomes {
     }
 }
 
-/// The rows of a row group that match, as far as its statistics show.
+/// The rows of a row group that match, according to its statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGroupMatch {
     /// No row matches.
@@ -199,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Every outcome for rows that each have one of these values is among the outcomes of the sets.
+    /// For rows that each have one of these values, every outcome is among the outcomes of the sets.
     #[test]
     fn outcomes_of_sets_are_those_of_their_values() {
         let sets: Vec<Outcomes> = (0..8)

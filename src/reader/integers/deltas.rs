@@ -5,27 +5,28 @@ use std::cmp::min;
 use super::packed::{GROUP, Word, unpack};
 use super::{varint, zigzag};
 
-/// The number of values that are unpacked at a time when they are asked for one by one.
+/// The number of values that are unpacked at a time when they are read one by one.
 const STEP: usize = 32;
 
-/// The numbers by their miniblocks. All arithmetic wraps around.
+/// The numbers, read miniblock by miniblock. All arithmetic wraps around.
 pub(in crate::reader) struct Deltas<'a> {
     /// The bytes after the present miniblock.
     rest: &'a [u8],
-    /// The number of miniblocks in a block; below, the number of values in each.
+    /// The number of miniblocks in a block.
     miniblocks: usize,
+    /// The number of values in each miniblock.
     values: usize,
-    /// The stated number of values; the first one has no difference.
+    /// The number of values that the header states. The first value has no difference.
     pub(in crate::reader) count: usize,
     first: u64,
-    /// The number of differences to come.
+    /// The number of differences that have not been read.
     left: usize,
     /// The least difference of the present block, and the widths of its remaining miniblocks.
     least: u64,
     widths: &'a [u8],
 }
 
-/// Neighbouring differences of one width.
+/// Consecutive differences that are packed with one width.
 #[derive(Default)]
 struct Miniblock<'a> {
     /// The number to add to each packed value.
@@ -97,7 +98,8 @@ impl<'a> Deltas<'a> {
 }
 
 impl Miniblock<'_> {
-    /// Calls `each` for all differences; `None` if they are wider than any writer makes them.
+    /// Calls `each` for all differences of the miniblock; `None` if they are wider than any writer makes
+    /// them.
     fn differences(&self, mut each: impl FnMut(u64)) -> Option<()> {
         let least = self.least;
         match self.width <= u32::WIDEST {
@@ -112,7 +114,7 @@ impl Miniblock<'_> {
         }
     }
 
-    /// Splits off the first differences of the miniblock, as many as a step has.
+    /// Splits off the first differences of the miniblock, up to the number in a step.
     fn step(&mut self) -> Self {
         let count = min(self.count, STEP);
         let length = min(STEP / GROUP * self.width as usize, self.packed.len());
@@ -198,7 +200,8 @@ mod tests {
     fn numbers_end_where_their_last_miniblock_does() {
         assert_eq!(end(&packed(0, &[9, 9])), Some(5));
         assert_eq!(end(&packed(1, &[9, 9])), Some(5));
-        // 33 more numbers: a miniblock with two bits each, one with none, and two that do not count.
+        // 33 more numbers follow: a miniblock with two bits for each, one with none, and two that do not
+        // count.
         let blocks = [&[0, 2, 0, 7, 7][..], &[1; 8], &[9; 9]].concat();
         assert_eq!(end(&packed(34, &blocks)), Some(5 + 5 + 8));
         assert_eq!(end(&packed(34, &blocks[..12])), None);
@@ -208,7 +211,8 @@ mod tests {
     fn numbers_are_the_sums_of_differences() {
         assert_eq!(numbers(&packed(0, &[])), (Some(vec![]), vec![]));
         assert_eq!(numbers(&packed(1, &[])), (Some(vec![0]), vec![0]));
-        // A least difference of -1, and 0 or 3 added in turn; then two blocks, of 40 bits and of none.
+        // The differences are a least one of -1 with 0 or 3 added in turn; then follow two blocks, of 40 bits
+        // and of none.
         let wide = [&[1, 40, 0, 0, 0][..], &[0xff; 160], &[2, 0, 0, 0, 0]].concat();
         let blocks = [&[1, 2, 2, 0, 0][..], &[0b1100_1100; 16], &wide[..]].concat();
         let mut expected = vec![0u64];
@@ -222,7 +226,7 @@ mod tests {
         expected.extend((1..=5).map(|more| last.wrapping_add(more)));
         let bytes = packed(expected.len() as u64, &blocks);
         assert_eq!(numbers(&bytes), (Some(expected.clone()), expected.clone()));
-        // The last block is missing, so are numbers; and numbers are too wide for a word.
+        // The last block is missing, some numbers are missing, or numbers are too wide for a word.
         let (all, some) = numbers(&bytes[..bytes.len() - 5]);
         assert_eq!((all, &some[..]), (None, &expected[..257]));
         let blocks = [&[0, 64, 0, 0, 0][..], &[0; 256]].concat();

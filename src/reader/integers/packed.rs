@@ -9,23 +9,24 @@ pub(in crate::reader) const GROUP: usize = 8;
 /// The number of values that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
-/// Up to this many groups, the room of a whole step is not cleared: the pages of a small row group have no
-/// more.
+/// The largest number of groups for which the room of a whole step is not cleared: the pages of a small row
+/// group have no more.
 const FEW_GROUPS: usize = 2;
 
-/// The word through which packed numbers are read, and which each becomes. The narrower one is twice as fast
-/// if the numbers fit it.
+/// The word through which packed numbers are read, and which each number becomes. The narrower word is twice
+/// as fast, if the numbers fit into it.
 pub(in crate::reader) trait Word: Copy + Default + 'static {
-    /// The greatest width of numbers that fit the word wherever they begin in its first byte.
+    /// The greatest width of numbers that fit into the word, wherever they begin in its first byte.
     const WIDEST: u32;
-    /// The functions by width of the numbers: if the compiler knows the width, it knows all shifts.
+    /// The functions that unpack, by width of the numbers: if the compiler knows the width, it knows all
+    /// shifts.
     const UNPACK: &'static [Unpack<Self>];
 }
 
 /// Unpacks groups of numbers of one width.
 type Unpack<T> = fn(&[u8], &mut [[T; GROUP]]);
 
-/// The bytes of a window in which a word can be read for each number of a group.
+/// The number of bytes of a window in which a word can be read for each number of a group.
 const fn window_bytes(widest: usize, word: usize) -> usize {
     (GROUP - 1) * widest / 8 + word
 }
@@ -75,7 +76,7 @@ word!(
 );
 
 /// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until it returns `None`.
-/// Also returns `None` if there are too few bytes, or a word cannot hold such a number.
+/// Also returns `None` if there are too few bytes, or if a word cannot hold such a number.
 pub(in crate::reader) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,

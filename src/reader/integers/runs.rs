@@ -7,13 +7,13 @@ use std::cmp::min;
 use super::packed::GROUP;
 use super::varint;
 
-/// The runs of a stream, until it ends or makes no sense.
+/// The runs of a stream, up to its end or to the first invalid run.
 pub(in crate::reader) struct Runs<'a> {
     rest: &'a [u8],
     width: u32,
 }
 
-/// Neighbouring numbers of a stream.
+/// Consecutive numbers of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::reader) enum NumberRun<'a> {
     /// A number, and how often it is repeated.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn runs_are_repeated_or_packed() {
-        // The number 3 five times, then two groups with two bits for each number.
+        // The bytes are the number 3 five times, then two groups with two bits for each number.
         let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
         let mut runs = Runs::new(&bytes, 2).unwrap();
         assert_eq!(runs.next(100), Some(NumberRun::Repeated(3, 5)));
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn runs_that_are_cut_off_or_empty_end_the_stream() {
-        // Runs without their value, without their bytes, without an end, and of no numbers.
+        // The runs lack their value, their bytes or their end, or have no numbers.
         for bytes in [
             &[10][..],
             &[5, 0],

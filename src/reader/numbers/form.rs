@@ -1,4 +1,4 @@
-//! The meaning of the stored values of a column.
+//! The meaning of a column's stored values.
 
 use super::values::{self, Value};
 use crate::column::CodeValues;
@@ -6,7 +6,7 @@ use crate::column::CodeValues;
 /// The stored values, and what they become.
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
-    /// Numbers, which stay the same.
+    /// Numbers, which stay unchanged.
     Numbers,
     /// Texts or binary values, each preceded by its length, which become their codes.
     Codes { codes: &'a dyn CodeValues, are_texts: bool },
@@ -17,7 +17,7 @@ impl Form<'_> {
         matches!(self, Form::Numbers)
     }
 
-    /// Appends `count` values that are stored one after the other, if there is nothing else.
+    /// Appends `count` values that are stored one after the other, if the bytes hold nothing else.
     pub(super) fn plain<T: Value>(self, bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
         let Form::Codes { codes, are_texts } = self else { return values::plain(bytes, count, out) };
         let mut rest = bytes;

@@ -17,14 +17,13 @@ use crate::reader::integers::{GROUP, NumberRun, Runs, bits, unpack};
 /// The number of levels that are examined together.
 const STEP: usize = 64;
 
-/// The lists of a column so far.
+/// The lists of a column that were read so far.
 pub(super) struct Lists {
-    /// The number of rows up to the end of the present chunk; below, the first row and the first item of the
-    /// chunk.
+    /// The number of rows up to the end of the present chunk.
     rows: usize,
     begin: (usize, usize),
     levels: Levels,
-    /// The beginning of each list among the items.
+    /// The index of each list's first item.
     starts: Vec<i64>,
     lists: Validity,
     items: Validity,
@@ -35,16 +34,16 @@ pub(super) struct Lists {
 /// The meaning of definition levels.
 #[derive(Clone, Copy)]
 struct Levels {
-    /// From this level on the list exists; it may be empty.
+    /// The least level at which the list exists; it may be empty.
     list: u8,
-    /// From this level on there is an item, which may be null.
+    /// The least level at which there is an item, which may be null.
     item: u8,
-    /// At this level there is a value.
+    /// The level at which there is a value.
     value: u8,
 }
 
 impl Lists {
-    /// The lists of a column at the top of the schema.
+    /// The lists of a column at the top level of the schema.
     pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
         let value = u8::try_from(column.max_def_level()).ok()?;
         let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
@@ -81,7 +80,7 @@ impl Lists {
         self.rows += rows;
     }
 
-    /// Checks that all rows of the chunk came.
+    /// Checks that all rows of the chunk were read.
     pub(super) fn end(&self) -> Option<()> {
         (self.starts.len() == self.rows).then_some(())
     }
@@ -103,7 +102,7 @@ impl Lists {
         }
     }
 
-    /// Whether each level stands for a value.
+    /// Whether every level stands for a value.
     fn are_all_there(&self, page: &DataPage<'_>) -> Option<bool> {
         let value = u32::from(self.levels.value);
         let mut are_all = true;
@@ -123,7 +122,7 @@ impl Lists {
         Some(are_all)
     }
 
-    /// Finds the beginnings of lists, if each level stands for a value.
+    /// Finds the beginnings of lists, if every level stands for a value.
     fn starts_among_values(&mut self, page: &DataPage<'_>) -> Option<()> {
         let mut at = self.items.len();
         let (starts, lists) = (&mut self.starts, &mut self.lists);
@@ -151,13 +150,13 @@ impl Lists {
             at += run.len();
             Some(())
         })?;
-        // The first item of a chunk begins a list.
+        // The first item of a chunk always begins a list.
         (page.count == 0 || *starts.get(self.begin.0)? == self.begin.1 as i64).then_some(())?;
         lists.append(true, starts.len() - before);
         Some(())
     }
 
-    /// Finds the beginnings of lists that may be empty or null, or have such items.
+    /// Finds the beginnings of lists if lists may be empty or null, or have null items.
     fn among_nulls(&mut self, page: &DataPage<'_>) -> Option<usize> {
         let [mut repetition, mut definition] = std::mem::take(&mut self.scratch);
         levels(page.repetition, 1, page.count, &mut repetition)?;
@@ -173,12 +172,12 @@ impl Lists {
         Some(values)
     }
 
-    /// Reads a step of levels if all are items of the last list; `None` otherwise.
+    /// Reads a step of levels if all of them are items of the last list; `None` otherwise.
     fn in_a_list(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { item, value, .. } = self.levels;
         let (repeated, defined): (&[u8; STEP], &[u8; STEP]) =
             (repeated.try_into().ok()?, defined.try_into().ok()?);
-        // The loop has no early end, so that many levels are compared at once.
+        // The loop does not end early, so that many levels are compared at once.
         let are_items = repeated.iter().fold(true, |all, level| all & (*level == 1))
             & defined.iter().fold(true, |all, level| all & (item..=value).contains(level));
         if !are_items || self.starts.len() == self.begin.0 {
@@ -262,11 +261,11 @@ impl Lists {
         let is_fixed =
             |row: usize| starts[row + 1] - starts[row] == if is_there(row) { i64::from(length) } else { 0 };
         (0..rows).all(is_fixed).then_some(())?;
-        // Their memory was counted before pages were decoded.
+        // The memory of the items was counted before pages were decoded.
         if lists.is_some() {
             let all = rows.checked_mul(items_of)?;
             values.resize(all, T::default());
-            // Going backwards, no list is overwritten before it was moved.
+            // Going backwards, no list is overwritten before it has been moved.
             for row in (0..rows).rev() {
                 let to = row * items_of..(row + 1) * items_of;
                 match is_there(row) {
@@ -291,7 +290,7 @@ impl Lists {
 }
 
 impl Levels {
-    /// The bits of a level.
+    /// The number of bits of a level.
     fn width(self) -> u32 {
         u8::BITS - self.value.leading_zeros()
     }

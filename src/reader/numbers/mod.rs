@@ -1,27 +1,27 @@
 //! Decodes columns of numbers, and of lists of numbers, from pages straight to Arrow's buffers.
 //!
 //! The Parquet crate sets up readers for each column of each row group, examines a level for each value and
-//! copies the decoded values once more: that is little if row groups have the usual size and values are
-//! texts, but most of the work if a table has a thousand columns, a row group a thousand rows, or a list half
-//! a million numbers. Here levels are read run by run, pages of the same kind share their memory, and values
-//! are written once.
+//! copies the decoded values once more. That is little if row groups have the usual size and values are
+//! texts. But it is most of the work if a table has a thousand columns, a row group a thousand rows, or a
+//! list half a million numbers. Here levels are read run by run, pages of the same kind share their memory,
+//! and values are written once.
 //!
 //! ```text
 //! page ─ decompress ─► levels ─ runs ─► validity, offsets of lists
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
-//! Texts and binary values that are delivered as codes become codes here: those of a dictionary are looked up
+//! Texts and binary values that are delivered as codes become codes here. Those of a dictionary are looked up
 //! once.
 //!
-//! Cells of a fixed length are also written only once, and large ones in one page without compression not at
-//! all.
+//! Cells of a fixed length are also written only once, and large cells in one page without compression are
+//! not copied at all.
 //!
 //! Everything unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec
-//! that is not among those below, levels packed as they were before 2013, and everything that is damaged. So
-//! this needs no errors: a column is decoded here as a whole, or `None` is returned. But the crate accepts
+//! that is not among those below, levels packed as before 2013, and everything that is damaged. So this
+//! module needs no errors: a column is decoded here as a whole, or `None` is returned. But the crate accepts
 //! some damage: levels and values that end early, and levels that continue a list that does not exist. Such
-//! findings are [remembered](Column::is_damaged).
+//! damage is [remembered](NumberColumn::is_damaged).
 
 mod array;
 mod flat;
@@ -54,10 +54,10 @@ use self::validity::Validity;
 use self::values::Value;
 use crate::column::CodeValues;
 
-/// A column that is decoded one column chunk after the other, until one of them is unusual.
+/// A column that is decoded chunk by chunk, until a chunk is unusual.
 pub(super) struct NumberColumn<'a>(Width<'a>);
 
-/// A column by the number of bytes of a value in the array.
+/// A column, by the number of bytes of a value in the array.
 enum Width<'a> {
     /// Values of any other number of bytes.
     Many(Stored<'a>),
@@ -67,7 +67,7 @@ enum Width<'a> {
     Eight(Typed<'a, u64>),
 }
 
-/// Does the same for a column of any width.
+/// Runs the same code for a column of any width.
 macro_rules! each_width {
     ($width:expr, $column:ident => $done:expr) => {
         match $width {
@@ -104,7 +104,7 @@ enum Shape {
 
 impl<'a> NumberColumn<'a> {
     /// A column of `rows` rows that becomes an array of the type of `field`; `None` leaves the column to the
-    /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
+    /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). It takes no memory yet.
     pub(super) fn of(
         field: &'a Field,
         column: &'a ColumnDescriptor,
@@ -173,8 +173,8 @@ impl<'a> NumberColumn<'a> {
         each_width!(&mut self.0, column => column.append(chunk))
     }
 
-    /// Whether a chunk was left to the Parquet crate although it cannot be right: its levels or values end
-    /// early, or make no sense.
+    /// Whether a chunk was left to the Parquet crate although it must be damaged: its levels or values end
+    /// early, or are invalid.
     pub(super) fn is_damaged(&self) -> bool {
         each_width!(&self.0, column => column.damaged)
     }
@@ -195,7 +195,7 @@ impl<'a, T: Value> Typed<'a, T> {
         Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
-    /// A column of values in a form, which become values of the type `item`.
+    /// A column of values stored in a form, which become values of the type `item`.
     fn flat(
         field: &'a Field,
         form: Form<'a>,
@@ -220,7 +220,7 @@ impl<'a, T: Value> Typed<'a, T> {
         })
     }
 
-    /// Reserves the memory, now that the pages of a chunk are known to hold what its footer says.
+    /// Reserves the memory, after the pages of a chunk were found to hold what its footer says.
     fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let values = match &mut self.shape {
             Shape::Flat(_) => self.rows,
@@ -267,7 +267,7 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = there?;
             let appended =
                 page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
-            // For texts the Parquet crate reports this.
+            // For texts, the Parquet crate reports this itself.
             let may_end_early = appended.is_none() && self.form.are_numbers();
             self.damaged |= may_end_early && page.ends_early::<T>(there);
             appended?;
@@ -311,7 +311,7 @@ impl Shape {
         }
     }
 
-    /// Checks that all rows of the chunks came.
+    /// Checks that all rows of the chunks were read.
     fn end(&self) -> Option<()> {
         match self {
             Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),

@@ -17,7 +17,7 @@ pub(in crate::reader) struct CheckedChunk<'a> {
     pub(in crate::reader) about: &'a ColumnChunk<'a>,
     /// The bytes that were fetched together with the chunk.
     pub(in crate::reader) fetched: &'a Bytes,
-    /// The bytes of the chunk, a part of those.
+    /// The bytes of the chunk, which are a part of `fetched`.
     pub(in crate::reader) bytes: &'a [u8],
     pub(in crate::reader) pages: &'a [StoredPage],
     /// The number of rows of the chunk's row group.
@@ -25,7 +25,7 @@ pub(in crate::reader) struct CheckedChunk<'a> {
 }
 
 impl<'a> CheckedChunk<'a> {
-    /// The levels of a page that precede its stream, and the stream.
+    /// The levels that precede the stream of a page, and the stream.
     pub(super) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
         let body = self.bytes.get(stored.body())?;
         if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
@@ -43,12 +43,13 @@ pub(super) struct DataPage<'a> {
     pub(super) repetition: &'a [u8],
     pub(super) definition: &'a [u8],
     pub(super) values: &'a [u8],
-    /// Whether the page has version 2: there the header, which has no checksum, says where values begin.
+    /// Whether the page has version 2. In that version the header, which has no checksum, says where values
+    /// begin.
     is_v2: bool,
 }
 
 impl<'a> DataPage<'a> {
-    /// The parts of a page of either version; `values` are not compressed.
+    /// Splits a page of either version into its parts; `values` are not compressed.
     pub(super) fn of(
         stored: &StoredPage,
         column: &ColumnDescriptor,
@@ -66,7 +67,7 @@ impl<'a> DataPage<'a> {
         Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
     }
 
-    /// The parts of a page of version 1, where the levels precede the values: repetition levels first, each
+    /// Splits a page of version 1, in which the levels precede the values: repetition levels first, each kind
     /// with its length.
     fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
         let mut rest = body;
@@ -85,8 +86,7 @@ impl<'a> DataPage<'a> {
         Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
     }
 
-    /// Appends the values, `there` of which are stored: those at the places from `from` on that `validity`
-    /// marks.
+    /// Appends the values, of which `there` are stored: those that `validity` marks, from index `from` on.
     pub(super) fn values<T: Value>(
         &self,
         form: Form<'_>,
@@ -121,8 +121,8 @@ impl<'a> DataPage<'a> {
         Some(())
     }
 
-    /// Whether values that could not be decoded are too few, refer to missing entries, or may begin
-    /// elsewhere.
+    /// Whether values that could not be decoded are too few, refer to missing entries, or may begin at
+    /// another place.
     pub(super) fn ends_early<T: Value>(&self, there: usize) -> bool {
         let stored = there.saturating_mul(T::STORED);
         match self.encoding {
@@ -137,7 +137,7 @@ impl<'a> DataPage<'a> {
     }
 }
 
-/// Whether an encoding's number is that of `of`.
+/// Whether a number stands for the encoding `of`.
 pub(super) fn is(encoding: i32, of: Encoding) -> bool {
     encoding == of as i32
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// The most bytes that a thread keeps as memory for a page; it also keeps memory for a dictionary and for
+/// The most bytes of a page that a thread keeps memory for. It also keeps memory for a dictionary and for
 /// dense values.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;
@@ -25,7 +25,7 @@ thread_local! {
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
 }
 
-/// Decompresses pages, into memory that it keeps.
+/// Decompresses pages into memory that it reuses.
 #[derive(Default)]
 pub(super) struct Inflater {
     page: Vec<u8>,
@@ -55,7 +55,7 @@ impl Inflater {
         }
         let given = match codec {
             Compression::SNAPPY => {
-                // This fails if the stream says that it has more.
+                // Decompression fails if the stream states a larger size.
                 snap::raw::Decoder::new().decompress(stream, page).ok()?
             }
             Compression::ZSTD(_) => {
@@ -70,13 +70,13 @@ impl Inflater {
         (given == length).then_some(())
     }
 
-    /// Returns memory that few column chunks need.
+    /// Frees memory that few column chunks need.
     pub(super) fn trim(&mut self) {
         trim(&mut self.page, KEPT_PAGE);
     }
 }
 
-/// Values of a column chunk that are not yet at their places.
+/// The values of a column chunk that are not at their places yet.
 #[derive(Default)]
 pub(super) struct Memory<T> {
     pub(super) dictionary: Vec<T>,
@@ -85,7 +85,7 @@ pub(super) struct Memory<T> {
 }
 
 impl<T> Memory<T> {
-    /// Returns memory that few column chunks need.
+    /// Frees memory that few column chunks need.
     pub(super) fn trim(&mut self) {
         trim(&mut self.dictionary, KEPT_VALUES);
         trim(&mut self.dense, KEPT_VALUES);

@@ -1,8 +1,8 @@
-//! Cells of a fixed length. Large cells that a page stores as the array needs them stay where they were
-//! fetched; all others are written once.
+//! Columns of cells of a fixed length. Large cells that a page stores exactly as the array needs them stay
+//! where they were fetched; all others are written once.
 //!
 //! A page is decompressed into the end of the space that its rows take in the array's memory, and from there
-//! its cells move down to their rows. So it takes no memory beside the array, however large it is.
+//! its cells move to their rows. So it takes no memory beside the array, however large it is.
 
 use bytes::Bytes;
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
@@ -17,8 +17,8 @@ use super::page::{CheckedChunk, DataPage, is};
 use super::scratch::{Inflater, with_scratch};
 use crate::reader::pages::StoredPage;
 
-/// Cells of at least this many bytes are not copied. Columns that are fetched together stay in memory
-/// together, which would cost more than the copy for smaller cells.
+/// The least number of bytes of a cell that is not copied. Columns that are fetched together stay in memory
+/// together, which would cost more than copying smaller cells.
 const LARGE_CELL: usize = 4 << 10;
 
 /// The most bytes of a page's levels, in addition to one for each value.
@@ -61,7 +61,7 @@ impl<'a> Stored<'a> {
         (self.flat.validity.len() == self.flat.end).then_some(())
     }
 
-    /// Uses the cells where they were fetched; `None` if they are not all of a single page without nulls and
+    /// Uses the cells where they were fetched; `None` unless they are all in a single page without nulls and
     /// compression.
     fn take_fetched(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let [stored] = chunk.pages else { return None };
@@ -129,8 +129,8 @@ impl<'a> Stored<'a> {
         Some(())
     }
 
-    /// Moves the cells that begin at byte `from` to the rows from `first` on, which begin before it. No cell
-    /// is overwritten before it has moved: after each row there are at least as many rows as cells.
+    /// Moves the cells that begin at byte `from` to the rows from `first` on, which begin before that byte.
+    /// No cell is overwritten before it has moved: after each row there are at least as many rows as cells.
     fn place(&mut self, begin: usize, first: usize, from: usize) {
         let (cell, mut next, mut to) = (self.cell, from, begin);
         for is_valid in self.flat.validity.from(first) {

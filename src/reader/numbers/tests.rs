@@ -1,4 +1,4 @@
-//! Every column equals what the Parquet crate decodes, and is decoded here, not there.
+//! Tests that every column equals what the Parquet crate decodes, and is decoded here and not there.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl RandomNumbers {
     }
 }
 
-/// `len` numbers of a type, of which `nulls` in a hundred are null, sometimes in runs.
+/// `len` numbers of a type, of which `nulls` percent are null, sometimes in runs.
 fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let mut run = (0, true);
     let mut is_valid = || {
@@ -51,7 +51,7 @@ fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut RandomN
     make_array(array.align_buffers(true).build().unwrap())
 }
 
-/// Lists of varying length of a type's numbers, some of which are empty or null.
+/// Lists with numbers of a type and varying lengths; some lists are empty or null.
 fn lists_of(data_type: &DataType, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let lengths: Vec<usize> = (0..ROWS)
         .map(|row| match row {
@@ -104,12 +104,12 @@ fn decode_as(
     column.finish()
 }
 
-/// The first column as it is decoded here, and as the Parquet crate decodes it.
+/// The first column as this module decodes it, and as the Parquet crate decodes it.
 fn decode_first(bytes: &Bytes) -> (Field, Option<ArrayRef>, ArrayRef) {
     each_column(bytes, |_, _| ()).remove(0)
 }
 
-/// Each column of the first row group as it is decoded here, and as the Parquet crate decodes it.
+/// Each column of the first row group as this module decodes it, and as the Parquet crate decodes it.
 fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
     // The same chunk twice gives the same rows twice.
     each_column(bytes, |twice, once| {
@@ -131,7 +131,8 @@ fn each_column(
     })
 }
 
-/// Each column chunk of the first row group with its field, and as the Parquet crate decodes it.
+/// Each column chunk of the first row group with its field, and with its values as the Parquet crate decodes
+/// them.
 fn each_chunk<T>(bytes: &Bytes, look: impl Fn(&Field, &CheckedChunk<'_>, &ArrayRef) -> T) -> Vec<T> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
     let (metadata, schema) = (builder.metadata().clone(), builder.schema().clone());
@@ -451,8 +452,8 @@ fn cells_of_every_length_are_read_with_and_without_nulls() {
     }
 }
 
-/// Whichever byte is changed, the column is left to the Parquet crate or keeps its number of rows; nothing
-/// panics.
+/// Whichever byte is changed, the column is left to the Parquet crate or keeps its number of rows, and
+/// nothing panics.
 #[test]
 fn damage_is_left_to_the_parquet_crate() {
     let mut random = RandomNumbers(5);

@@ -1,4 +1,4 @@
-//! The validity of values: a bit for each, kept only from the first null on.
+//! The validity of values, as a bit for each, which are stored only from the first null on.
 
 use forebay_arrow::array::BooleanBufferBuilder;
 use forebay_arrow::buffer::NullBuffer;
@@ -9,7 +9,7 @@ use crate::reader::integers::{NumberRun, bits};
 /// The number of rows whose bits are examined together.
 const STEP: usize = 32;
 
-/// The validity of a column so far.
+/// The validity of the values that were read so far.
 #[derive(Default)]
 pub(super) struct Validity {
     len: usize,
@@ -50,13 +50,13 @@ impl Validity {
         }
     }
 
-    /// Appends to `out`, for each place from `from` on, its value if there is one, and zero otherwise;
+    /// Appends to `out`, for each index from `from` on, the value if there is one, and zero otherwise.
     /// `dense` has exactly these values.
     pub(super) fn spread<T: Value>(&self, from: usize, dense: &mut Vec<T>, out: &mut Vec<T>) {
         let Some(valid) = &self.bits else { return out.append(dense) };
         let begin = out.len();
         out.resize(begin + self.len - from, T::default());
-        // This ensures that there is a next value to look at after the last.
+        // This ensures that there is another value to read after the last one.
         dense.resize(dense.len() + STEP, T::default());
         let mut next = 0;
         for (step, out) in out[begin..].chunks_mut(STEP).enumerate() {

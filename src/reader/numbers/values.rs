@@ -1,4 +1,4 @@
-//! Decodes the values of a page in each encoding of numbers. `None` stands for anything unusual about them.
+//! Decodes the values of a page in each encoding of numbers. `None` is returned for anything unusual.
 
 use forebay_arrow::datatypes::ArrowNativeType;
 
@@ -7,18 +7,18 @@ use crate::reader::integers::{Deltas, NumberRun, Runs, Word, unpack};
 
 /// A value of one to eight bytes, whatever its meaning.
 pub(super) trait Value: ArrowNativeType {
-    /// The number of bytes in which it is stored: Parquet stores numbers in at least four.
+    /// The number of bytes in which the value is stored: Parquet stores numbers in at least four.
     const STORED: usize = if size_of::<Self>() < 4 { 4 } else { size_of::<Self>() };
 
-    /// The value in little-endian bytes, as many as it is stored in.
+    /// The value from the little-endian bytes in which it is stored.
     fn from_bytes(bytes: &[u8]) -> Self;
     /// The value in the lowest bits.
     fn from_bits(bits: u64) -> Self;
-    /// This value, or zero.
+    /// This value if `is_kept` is 1, or zero.
     fn kept_if(self, is_kept: u64) -> Self;
-    /// This value with a byte set that was zero, if it has that byte.
+    /// This value with a byte set that was zero, unless the value has fewer bytes.
     fn with_byte(self, place: usize, byte: u8) -> Self;
-    /// The memory for values of this width, and that for pages.
+    /// The memory for values of this width, and the memory for pages.
     fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
 }
 
@@ -56,7 +56,7 @@ macro_rules! value {
 
 value!(u8 of one u16 of two u32 of four u64 of eight);
 
-/// Appends `count` values that are stored as they are, if there is nothing else.
+/// Appends `count` values that are stored unchanged, if the bytes hold nothing else.
 pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
@@ -165,13 +165,14 @@ mod tests {
     #[test]
     fn indices_name_values_of_the_dictionary_or_none() {
         let mut out: Vec<u64> = Vec::new();
-        // The second value three times, then a group in which three count: the others point past the end.
+        // The runs are the second value three times, then a group in which three numbers count: the others
+        // point past the end.
         let runs = [2, 6, 1, 3, 0b11_10_01_00, 0xff];
         assert_eq!(indexed(&runs, 6, &[7, 8, 9], &mut out), Some(()));
         assert_eq!(out, [8, 8, 8, 7, 8, 9]);
         assert_eq!(indexed(&runs, 7, &[7, 8, 9], &mut out), None);
         assert_eq!(indexed(&[2, 6, 3], 3, &[7, 8, 9], &mut out), None);
-        // The same number of indices of one byte each: few, and many.
+        // The test has the same number of indices of one byte each: few, and many.
         for groups in [2u8, 40] {
             let indices: Vec<u8> = (0..usize::from(groups) * 8).map(|at| (at % 3) as u8).collect();
             let runs = [&[8, groups << 1 | 1][..], &indices].concat();
@@ -198,8 +199,8 @@ mod tests {
 
     #[test]
     fn differences_are_added_up() {
-        // Blocks of 32 in 4 miniblocks: 7, 5, 3 ... with differences of -2, one of which is +1: width 1 in
-        // the first miniblock.
+        // The blocks have 32 numbers in 4 miniblocks: 7, 5, 3 ... with differences of -2, one of which is +1,
+        // so the first miniblock has a width of 1.
         let mut bytes = vec![32, 4, 10, 14, 3, 1, 0, 9, 9, 0b0000_0100];
         let mut out: Vec<u32> = Vec::new();
         assert_eq!(differences(&bytes, 10, &mut out), Some(()));

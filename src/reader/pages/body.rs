@@ -1,5 +1,5 @@
-//! The content of a page, once it is decompressed: checks that it has a level and a length for each value,
-//! and that these make sense. If the page header claims something else, the page is mended.
+//! Checks the content of a page after it is decompressed: it must have a level and a length for each value,
+//! and these must be valid. If the page header claims something else, the page is mended.
 
 use bytes::Bytes;
 use forebay_base::Result;
@@ -16,14 +16,14 @@ use crate::reader::integers::Runs;
 pub(in crate::reader) struct Bodies {
     /// The highest repetition and definition level.
     highest: [i16; 2],
-    /// The bytes of a stored value, if all values have the same number.
+    /// The number of bytes of a stored value, if it is the same for all values.
     width: Option<usize>,
     lists: Option<ListLevels>,
     /// The outlines of the structures that the leaf shares with the leaves beside it.
     outlines: Vec<Outline>,
 }
 
-/// The parts of a page: its levels, if they are runs, and its values.
+/// The parts of a page: its levels, if they are stored as runs, and its values.
 struct BodyParts<'a> {
     repetition: Option<&'a [u8]>,
     definition: Option<&'a [u8]>,
@@ -31,8 +31,8 @@ struct BodyParts<'a> {
 }
 
 impl Bodies {
-    /// Checks for a leaf at the end of `path`, whose nodes are optional, repeated or neither. At `shared`
-    /// depths it must have the same rows and items as other leaves.
+    /// The checks for a leaf at the end of `path`, whose nodes are optional, repeated or neither. At the
+    /// `shared` depths it must have the same rows and items as other leaves.
     pub(in crate::reader) fn of(
         column: &ColumnDescriptor,
         path: impl Iterator<Item = Repetition>,
@@ -49,8 +49,8 @@ impl Bodies {
         Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
     }
 
-    /// Whether some damage shows only in all pages of the leaf together: the rows of lists are counted by
-    /// their levels, and structures are compared.
+    /// Whether some damage shows only in all pages of the leaf together, because rows of lists are counted by
+    /// their levels, or structures are compared.
     pub(in crate::reader) fn are_together(&self) -> bool {
         self.lists.is_some() || !self.outlines.is_empty()
     }
@@ -63,8 +63,8 @@ impl Bodies {
         }
     }
 
-    /// The number of rows that the pages so far begin, if they are of lists and the levels of all could be
-    /// read.
+    /// The number of rows that begin in the pages so far, if the column has lists and the levels of all pages
+    /// could be read.
     pub(in crate::reader) fn rows(&self) -> Option<usize> {
         self.lists.as_ref()?.rows()
     }
@@ -75,10 +75,10 @@ impl Bodies {
         self.outlines.iter().map(Outline::digest).collect()
     }
 
-    /// Returns the page as the Parquet crate is to decode it.
+    /// Checks a page, and returns it in the form in which the Parquet crate decodes it.
     ///
-    /// Fails with `Corrupt` if it has fewer levels than values, levels that make no sense, or lengths that do
-    /// not fit its values.
+    /// Fails with `Corrupt` if the page has fewer levels than values, invalid levels, or lengths that do not
+    /// fit its values.
     pub(in crate::reader) fn check(&mut self, page: Page) -> Result<Page> {
         let Some((values, parts)) = self.parts_of(&page) else { return Ok(page) };
         let parts = parts
@@ -99,7 +99,7 @@ impl Bodies {
             }
             _ => self.skip(),
         }
-        // Plain values of version 1 are decoded without their number.
+        // Plain values of version 1 are decoded without stating their number.
         let is_v2 = matches!(page, Page::DataPageV2 { .. });
         let is_counted = page.encoding() != Encoding::PLAIN || is_v2 || self.width.is_some();
         let stored = is_counted.then(|| self.stored(&parts, values as usize)).flatten();
@@ -124,8 +124,8 @@ impl Bodies {
             let encoding = page.encoding();
             return Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")));
         }
-        // The Parquet crate also ignores zeros with which some writers fill the end. Of levels that are
-        // bit-packed, which is deprecated, it reads only as many as there are.
+        // The Parquet crate also ignores zeros with which some writers fill the end. Of bit-packed levels,
+        // which are deprecated, it reads only as many as there are.
         let has_more = behind.iter().any(|behind| behind.iter().any(|byte| *byte != 0));
         let are_runs = runs.iter().zip(self.highest).all(|(runs, highest)| highest == 0 || runs.is_some());
         let cut = (has_more && are_runs).then(|| parts.cut(behind));
@@ -174,7 +174,8 @@ impl Bodies {
                 let (found, after) = split_levels(rest)?;
                 (*runs, rest) = (Some(found), after);
             } else {
-                // Bit-packed levels are deprecated; there are as many as values, or the decoder fails.
+                // Bit-packed levels are deprecated. Their number equals that of the values, or the decoder
+                // fails.
                 let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
                 rest = rest.get(usize::try_from(bits.div_ceil(8)).ok()?..)?;
             }
@@ -185,7 +186,7 @@ impl Bodies {
 }
 
 impl BodyParts<'_> {
-    /// The levels of a page without the bytes `behind` the last of each kind.
+    /// The levels of a page without the bytes `behind` the last level of each kind.
     fn cut(&self, behind: [&[u8]; 2]) -> Cut {
         let whole = |(runs, behind): (Option<&[u8]>, &[u8])| {
             runs.map(|runs| runs[..runs.len() - behind.len()].to_vec())
@@ -197,12 +198,12 @@ impl BodyParts<'_> {
 
 /// The parts of a page whose levels were followed by other bytes.
 struct Cut {
-    /// Repetition levels, then definition levels.
+    /// The runs of repetition levels, then those of definition levels.
     runs: Vec<Option<Vec<u8>>>,
     values: Vec<u8>,
 }
 
-/// The values for a page header according to the levels and values of the page.
+/// The values for a page header that follow from the levels and values of the page.
 struct Mended {
     /// The number of values that are not null, if it is known.
     stored: Option<usize>,
@@ -214,7 +215,7 @@ struct Mended {
 impl Mended {
     /// The page with these counts in its header.
     fn page(self, page: Page) -> Page {
-        // An encoding of no values needs neither a dictionary nor a width of indices.
+        // If there are no values, the encoding needs neither a dictionary nor a width of indices.
         let has_none = self.stored == Some(0);
         let without_values = |buf: Bytes| if has_none { buf.slice(..buf.len() - self.values) } else { buf };
         let encoding_of = |encoding| if has_none { Encoding::PLAIN } else { encoding };
@@ -283,14 +284,14 @@ impl Mended {
     }
 }
 
-/// Whether there are `stored` values of one width. In version 2 the header, which has no checksum, says where
-/// they begin: it is wrong if there are more.
+/// Whether there are `stored` values of one width. In version 2, the header, which has no checksum, says
+/// where they begin: it is wrong if there are more.
 fn are_plain(bytes: &[u8], stored: usize, width: usize, is_v2: bool) -> bool {
     let needed = stored.saturating_mul(width);
     bytes.len() == needed || bytes.len() > needed && !is_v2
 }
 
-/// Whether all values that are split into their bytes exist. The decoder makes up missing ones.
+/// Whether all values that are split into their bytes exist. The decoder would make up missing ones.
 fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     match stored {
         Some(stored) => stored.checked_mul(width) == Some(bytes.len()),
@@ -298,8 +299,8 @@ fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     }
 }
 
-/// Whether there are `stored` booleans or indices into a dictionary. The decoder makes up indices of no bits,
-/// and takes the bytes that exist for as many groups as a run claims.
+/// Whether there are `stored` booleans, or indices into a dictionary. The decoder would make up indices of no
+/// bits, and would accept fewer bytes than a run claims.
 fn are_in_runs(encoding: Encoding, bytes: &[u8], stored: usize) -> bool {
     let runs = match encoding {
         Encoding::RLE => split_levels(bytes).and_then(|(runs, _)| Runs::new(runs, 1)),

@@ -1,5 +1,5 @@
-//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): checks the number of
-//! lengths that each page claims, and that each string has the prefix that it shares with the one before.
+//! Checks strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the number of
+//! lengths that each page claims, and that each prefix that a string shares with the one before exists.
 //!
 //! The Parquet crate reserves memory for the claimed number, which is in the page's body, not in its header.
 //! It also accepts a prefix that is longer than the string before.
@@ -8,8 +8,8 @@ use parquet::basic::Encoding;
 
 use crate::reader::integers::Deltas;
 
-/// Whether a page of `values` values can have the lengths that it claims; always true for an encoding without
-/// lengths.
+/// Whether a page of `values` values can have the number of lengths that it claims; always true for an
+/// encoding without lengths.
 pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
@@ -38,8 +38,8 @@ pub(super) fn are_differences(bytes: &[u8], stored: usize) -> bool {
     whole_deltas(bytes, most).is_some_and(|count| count >= stored)
 }
 
-/// The number of values in the encoding `DELTA_BINARY_PACKED`, of which at most `most` are looked for; `None`
-/// if some are missing.
+/// The number of values in the encoding `DELTA_BINARY_PACKED`, which are counted up to `most`; `None` if some
+/// are missing.
 pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {
     let stored = Deltas::of(bytes)?.count;
     match stored > most as usize {
@@ -48,8 +48,8 @@ pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> 
     }
 }
 
-/// The bytes after numbers in the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or
-/// some are missing.
+/// The bytes after the numbers in the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`
+/// numbers, or if some are missing.
 fn deltas(bytes: &[u8], most: u32) -> Option<&[u8]> {
     Deltas::of(bytes).filter(|deltas| deltas.count <= most as usize)?.end()
 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn strings_begin_with_what_the_one_before_has() {
-        // Three lengths, each given by its difference from the one before, in one byte.
+        // The closure makes three lengths, each given by its difference from the one before, in one byte.
         let lengths = |first: u8, differences: [u8; 2]| {
             let packed = [&[0, 8, 0, 0, 0][..], &differences, &[0; 30]].concat();
             [&[0x80, 1, 4, 3, 2 * first][..], &packed].concat()

@@ -1,8 +1,8 @@
-//! Repetition and definition levels: checks that a page has one of each for each of its values, and that they
-//! agree.
+//! Checks repetition and definition levels: a page must have one of each for each of its values, and they
+//! must agree.
 //!
-//! If a run claims more levels than there are, the Parquet crate takes those that it finds, and values move
-//! to other rows; if it skips rows and there are too few levels, it never returns. It leaves out an item of a
+//! If a run claims more levels than there are, the Parquet crate reads only those that exist, and values move
+//! to other rows. If it skips rows and there are too few levels, it never returns. It leaves out an item of a
 //! list that does not exist.
 
 use forebay_base::Result;
@@ -24,8 +24,8 @@ pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their
-/// page, or make no sense. Returns the bytes after the levels of the values.
+/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, have fewer levels than their page
+/// has values, or are invalid. Returns the bytes after the levels of the values.
 pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     let (found, behind) = count(runs, max, values);
     match found == values {
@@ -34,8 +34,8 @@ pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     }
 }
 
-/// The number of the first `values` levels that are `max`, as those of non-null values are; `None` if there
-/// are fewer levels.
+/// The number of levels among the first `values` that equal `max`, as the levels of non-null values do;
+/// `None` if there are fewer levels.
 pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut highest = 0;
@@ -52,15 +52,14 @@ pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> 
     Some(highest)
 }
 
-/// The number of levels in runs, up to one that makes no sense, and the bytes after them; counting stops at
-/// `enough`.
+/// The number of levels in runs, up to an invalid run, and the bytes after them. Counting stops at `enough`.
 fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
     let sound = |run: NumberRun<'_>| {
         let is_sound = match run {
             NumberRun::Repeated(level, _) => level <= max,
-            // With this width no level can be too high.
+            // No level of this width can be too high.
             NumberRun::Packed(..) if max + 1 == 1 << width => true,
             NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 (levels.iter().fold(0, |most, level| most.max(*level)) <= max).then_some(())
@@ -71,7 +70,7 @@ fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
         is_sound.then_some(())
     };
     let Some(mut runs) = Runs::new(runs, width) else { return (0, runs) };
-    // The number that was found says whether they are complete.
+    // The number of levels that were found says whether the runs are complete.
     let _all = runs.each(enough, sound);
     (found, runs.rest())
 }
@@ -81,15 +80,15 @@ fn width(max: i16) -> u32 {
     i16::BITS - max.leading_zeros()
 }
 
-/// Checks that levels continue lists only where there is a list.
+/// Checks that levels continue lists only if there is a list.
 pub(super) struct ListLevels {
     /// The widths of repetition and definition levels, in bits.
     widths: [u32; 2],
-    /// For each repetition level but 0, the lowest definition level of an item at that depth.
+    /// For each repetition level except 0, the lowest definition level of an item at that depth.
     items: Vec<u16>,
-    /// The definition level before the next one; the highest of all if it is unknown.
+    /// The definition level before the next one; the highest one of all if it is unknown.
     last: u16,
-    /// The number of rows that begin so far, unless the levels of a page could not be read.
+    /// The number of rows that begin in the pages so far; `None` if the levels of a page could not be read.
     rows: Option<usize>,
 }
 
@@ -113,12 +112,12 @@ impl ListLevels {
         (self.last, self.rows) = (u16::MAX, None);
     }
 
-    /// The number of rows that begin so far, unless the levels of a page could not be read.
+    /// The number of rows that begin in the pages so far; `None` if the levels of a page could not be read.
     pub(super) fn rows(&self) -> Option<usize> {
         self.rows
     }
 
-    /// Adds a page that has enough levels to `outlines`.
+    /// Checks a page that has enough levels, and adds it to `outlines`.
     ///
     /// Fails with `Corrupt` if one of the levels continues a list that is null or empty.
     pub(super) fn check(
@@ -131,7 +130,7 @@ impl ListLevels {
         let mut repetitions = Levels::of(repetition, self.widths[0], values);
         let mut definitions = Levels::of(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
-        // The first place is for the level before.
+        // The first element is for the level before the page.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
         let (mut rows, mut is_sound) = (0, true);
@@ -171,8 +170,8 @@ pub(in crate::reader) struct Depth {
     pub(in crate::reader) definition: u16,
 }
 
-/// A summary of the rows and items of a structure that exist, as one of its leaves shows them. Equal
-/// summaries may come from pages of different lengths.
+/// A summary of which rows and items of a structure exist, according to one of its leaves. Equal summaries
+/// may come from pages of different lengths.
 pub(super) struct Outline {
     depth: Depth,
     repetition: Xxh3,
@@ -184,12 +183,13 @@ impl Outline {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
-    /// Adds at most [`STEP`] levels of a leaf with lists. Levels deeper in this leaf alone do not count.
+    /// Adds at most [`STEP`] levels of a leaf with lists. Deeper levels, which only this leaf has, do not
+    /// count.
     fn add(&mut self, repetition: &[u16], definition: &[u16]) {
         let Depth { repetition: deepest, definition: most } = self.depth;
         let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
         let mut count = 0;
-        // No level of a schema that is read is wider than a byte.
+        // No level of a schema that can be read is wider than a byte.
         for (&repetition, &definition) in repetition.iter().zip(definition) {
             (repeated[count], defined[count]) = (repetition as u8, definition.min(most) as u8);
             count += usize::from(repetition <= deepest);
@@ -231,7 +231,7 @@ impl Outline {
 pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
     let width = width(max);
     for outline in outlines {
-        // An earlier check found that they are complete.
+        // An earlier check found that the levels are complete.
         let _is_whole = Runs::new(definition, width)
             .and_then(|mut runs| runs.each(values, |run| outline.add_run(run, width)));
     }
@@ -241,7 +241,7 @@ pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut
 struct Levels<'a> {
     runs: Option<Runs<'a>>,
     width: u32,
-    /// The number of levels in runs to come, and in the rest of the present one.
+    /// The number of levels in the runs that follow, and in the rest of the present run.
     left: usize,
     run: NumberRun<'a>,
     /// Unpacked levels; those from `at` to `end` come next.
@@ -293,7 +293,7 @@ impl<'a> Levels<'a> {
     fn unpack(&mut self, packed: &'a [u8], count: usize) -> NumberRun<'a> {
         (self.at, self.end) = (0, count.min(UNPACKED));
         let unpacked = &mut self.unpacked;
-        // An earlier check found that they are complete.
+        // An earlier check found that the levels are complete.
         let _is_whole = unpack(packed, self.width, self.end, |levels: &[u32]| {
             unpacked.iter_mut().zip(levels).for_each(|(unpacked, level)| *unpacked = *level as u16);
             Some(())
@@ -307,15 +307,15 @@ impl<'a> Levels<'a> {
 mod tests {
     use super::*;
 
-    /// The number of levels alone.
+    /// The number of levels, without the bytes after them.
     fn count(runs: &[u8], max: i16, enough: usize) -> usize {
         super::count(runs, max, enough).0
     }
 
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
-        // A run of five levels, two groups of which all bytes exist, and one group with two bits for each
-        // level whose second byte is not needed.
+        // These are a run of five levels, two groups of which all bytes exist, and one group with two bits
+        // for each level whose second byte is not needed.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
         assert_eq!(count(&[3, 0], 3, 4), 4);
@@ -326,21 +326,21 @@ mod tests {
     #[test]
     fn levels_that_are_not_there_do_not_count() {
         assert_eq!(count(&[], 1, 1), 0);
-        // A run without its value, a header that is cut off, a header that never ends, and groups without
-        // bytes.
+        // These are a run without its value, a header that is cut off, a header that never ends, and groups
+        // without bytes.
         for runs in [&[10][..], &[0xfe; 7], &[0xff; 20], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]]
         {
             assert_eq!(count(runs, 1, 4), 0, "{runs:?}");
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
-        // Bytes after the last level do not count: zeros, a whole run, and half of one.
+        // Bytes after the last level do not count, whether they are zeros, a whole run, or half of one.
         for behind in [&[0][..], &[3, 0xff], &[7]] {
             assert_eq!(check(&[&[8, 0], behind].concat(), 1, 4).unwrap(), behind);
         }
     }
 
-    /// A byte was damaged: there is a run of impossible levels, or groups end within the values.
+    /// After damage to a byte there is a run of impossible levels, or groups end within the values.
     #[test]
     fn levels_that_make_no_sense_do_not_count() {
         assert_eq!(count(&[8, 1, 8, 2], 1, 8), 4);
@@ -368,7 +368,7 @@ mod tests {
             // The last group is cut off, and the missing levels are read as zeros.
             assert_eq!(read(&[3, 0b11_10_01_00], 2, 4), [0, 1, 2, 3]);
             assert_eq!(read(&[4, 1], 2, 4), [1, 1, 0, 0]);
-            // Levels of nine bits, repeated and packed, and of fifteen bits.
+            // The levels have nine bits, repeated and packed, and fifteen bits.
             assert_eq!(read(&[4, 0x2c, 1], 9, 2), [300, 300]);
             assert_eq!(read(&[3, 0x2c, 1, 0, 0, 0, 0, 0, 0, 0x80], 9, 8), [300, 0, 0, 0, 0, 0, 0, 256]);
             let packed = [&[3][..], &[0; 13], &[0xfe, 0xff]].concat();
@@ -376,8 +376,8 @@ mod tests {
         }
     }
 
-    /// In `list<struct<list<int32>>>`, all of it nullable, an item exists from definition level 2 on, and an
-    /// item of the inner list from 5.
+    /// In `list<struct<list<int32>>>`, with everything nullable, an item exists from definition level 2 on,
+    /// and an item of the inner list from 5 on.
     #[test]
     fn a_list_goes_on_only_where_it_is() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
@@ -391,14 +391,14 @@ mod tests {
         };
         for (repetition, definition, is_sound) in [
             (&[0, 0, 0, 1, 2, 1][..], &[0, 1, 2, 6, 5, 3][..], true),
-            // The first row, a null, an empty list, a null item, and an empty inner list have nothing that
-            // could be continued.
+            // The beginning of the first row, a null, an empty list, a null item and an empty inner list have
+            // nothing that could be continued.
             (&[1], &[6], false),
             (&[0, 1], &[0, 6], false),
             (&[0, 1], &[1, 6], false),
             (&[0, 2], &[2, 6], false),
             (&[0, 2], &[4, 6], false),
-            // A continued list continues with an item.
+            // A continued list must continue with an item.
             (&[0, 1], &[6, 1], false),
             (&[0, 2], &[6, 4], false),
             (&[0, 3], &[6, 6], false),
@@ -413,8 +413,8 @@ mod tests {
         assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
     }
 
-    /// In `struct<a, list<int32>>`, all of it nullable, the leaves `a` and `list` show the same rows, however
-    /// their pages are cut.
+    /// In `struct<a, list<int32>>`, with everything nullable, the leaves `a` and `list` show the same rows,
+    /// however their pages are cut.
     #[test]
     fn leaves_tell_the_same_of_the_structure_around_them() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
@@ -434,7 +434,7 @@ mod tests {
             }
             outlines[0].digest()
         };
-        // A value, a null structure, a null field, a value.
+        // These are a value, a null structure, a null field, and a value.
         let wanted = flat(&[&[2, 0, 1, 2]]);
         assert_eq!(flat(&[&[1, 0], &[2, 1]]), wanted);
         let list: (&[u8], &[u8]) = (&[0, 1, 1, 0, 0, 0], &[4, 3, 4, 0, 2, 1]);

@@ -1,4 +1,4 @@
-//! Samples that continue beyond a part: the rows of other row groups beside those of the part.
+//! Samples that continue beyond a part, in rows of other row groups.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::shard::Part;
 
 impl Resident {
     /// The rows of a head. A sample of several rows belongs to the row group in which it begins, so a head
-    /// has none of its own.
+    /// has no samples of its own.
     pub(crate) fn head(samples: &EpochSamples, head: Head, rows: RecordBatch) -> Self {
         let part = Part { group: head.group, start: 0, rows: head.rows };
         let numbers = RowNumbers::Part(samples.rows_of_head(head));
@@ -31,8 +31,8 @@ impl Resident {
         Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
     }
 
-    /// The rows with the heads into which its samples continue. From the permit, which covered everything
-    /// that the pages of the heads might hold, the heads keep what they take.
+    /// Adds the heads in which the part's samples continue. The permit covered everything that the pages of
+    /// the heads might hold, and of it the heads keep what they take.
     pub(crate) fn with_heads(
         self,
         samples: &EpochSamples,
@@ -62,33 +62,33 @@ impl Resident {
         Ok(Resident { lost: Some(error), ..Resident::head(samples, head, nulls(fetcher, head.rows)?) })
     }
 
-    /// The heads that have rows of its samples.
+    /// The heads that have rows of the part's samples.
     pub(crate) fn heads(&self) -> impl Iterator<Item = &Arc<Resident>> {
         self.beyond.heads.iter().map(|(_, head)| head)
     }
 
-    /// The head that has a row of a sample, and the row in it; `None` if it is a row of this part.
+    /// The head that has a row of a sample, and the row in it; `None` for a row of this part.
     pub(crate) fn in_head(&self, row: u32) -> Option<(usize, u32)> {
         let after = self.beyond.heads.partition_point(|(first, _)| *first <= row);
         let head = after.checked_sub(1)?;
         Some((head, row - self.beyond.heads[head].0))
     }
 
-    /// The rows of some samples in memory of their own, as in [`detach`](Self::detach): the samples are then
-    /// in the given order.
+    /// Copies the rows of some samples to memory of their own, as in [`detach`](Self::detach). The samples
+    /// are then in the given order.
     pub(crate) fn detach_samples(&self, places: &[u32]) -> Result<Resident> {
         let mut samples: Vec<SampleRows> = places.iter().map(|_| SampleRows::default()).collect();
         for (&place, sample) in places.iter().zip(&mut samples) {
             self.rows_of_sample(place, sample);
         }
-        // The part's own rows, then those of each head, in the order in which they are asked for.
+        // These are the part's own rows, then those of each head, in the order in which they are asked for.
         let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); 1 + self.beyond.heads.len()];
         for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
             let (of, own) = self.in_head(*row).map_or((0, *row), |(head, row)| (1 + head, row));
             wanted[of].push(own);
         }
         let heads = self.heads().zip(&wanted[1..]).map(|(head, rows)| {
-            // Mapped heads stay as they are.
+            // Heads that are mapped are not copied.
             let is_mapped = head.rows().is_mapped();
             Ok(if is_mapped { head.clone() } else { Arc::new(head.detach(rows)?) })
         });
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn samples_that_are_detached_keep_the_rows_of_other_row_groups() {
-        // Row groups of 5, 1 and 9 rows: windows of 4 begin with rows 0 to 4 of the first one, and have up to
-        // 3 rows after it.
+        // The row groups have 5, 1 and 9 rows. Windows of 4 begin with rows 0 to 4 of the first one, and have
+        // up to 3 rows after it.
         let sets = vec![RowSet::all(5), RowSet::all(1), RowSet::all(9)];
         let window = Window::rows(4).across(Across::File);
         let mut starts = SequenceStarts::new(&window);

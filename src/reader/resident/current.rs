@@ -1,5 +1,5 @@
-//! The rows of a part at their present place: in memory of this process, or mapped, and exchanged if they
-//! were changed.
+//! The rows of a part in their present place: in memory of this process, or mapped and exchanged if they were
+//! changed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use forebay_arrow::array::RecordBatch;
 use crate::cache::Entry;
 use crate::reader::budget::Permit;
 
-/// The rows of a part at their present place.
+/// The rows of a part in their present place.
 #[derive(Debug)]
 pub(super) enum CurrentRows {
     /// The rows are in memory of this process.
@@ -34,10 +34,10 @@ impl CurrentRows {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
-    /// The cache entry, if the rows are mapped and so take no memory of this process: it knows whether
+    /// The cache entry, if the rows are mapped and so take no memory of this process. It knows whether
     /// another program changed them.
     pub(super) mapped: Option<Entry>,
-    /// The permit for their memory, if they replaced mapped ones.
+    /// The permit for the rows' memory, if they replaced mapped rows.
     pub(super) permit: Option<Permit>,
 }
 
@@ -51,7 +51,7 @@ impl Rows {
         self.mapped.is_some()
     }
 
-    /// Whether everything that was read from them so far equals what was cached.
+    /// Whether everything that was read from the rows so far equals what was cached.
     pub(crate) fn is_intact(&self) -> bool {
         self.mapped.as_ref().is_none_or(Entry::is_intact)
     }

@@ -1,4 +1,4 @@
-//! The gate of a loader's row cache: a thread that may write to the folder is inside, and none can enter
+//! The gate of a loader's row cache. A thread that may write to the folder is inside, and none can enter
 //! after it was closed. So a folder can be removed as soon as its loader is closed.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

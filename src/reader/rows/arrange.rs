@@ -98,7 +98,7 @@ fn not_there(field: &Field) -> Error {
     Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
 }
 
-/// A column with `value` in each of `rows` rows.
+/// A column that repeats `value` in each of `rows` rows.
 fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()
 }

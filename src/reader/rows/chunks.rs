@@ -1,4 +1,5 @@
-//! Gives fetched column chunks to the Parquet crate page by page, each checked once it is decompressed.
+//! Gives fetched column chunks to the Parquet crate page by page. Each page is checked after it is
+//! decompressed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,9 +33,10 @@ pub(super) struct FetchedChunks {
     siblings: Vec<Siblings>,
     /// The pages of each leaf that is being decoded.
     begun: Mutex<Vec<Arc<Mutex<CheckedPages>>>>,
-    /// The outlines that leaves give of their structures, once all of their pages have been read.
+    /// The structures around each leaf, known after all pages of the leaf have been read.
     outlines: Arc<Mutex<HashMap<usize, Outlines>>>,
-    /// The first error that was found in a page: the Parquet crate passes on only the text of an error.
+    /// The first error that was found in a page, because the Parquet crate passes on only the text of an
+    /// error.
     wrong: Arc<OnceLock<Error>>,
 }
 
@@ -52,7 +54,7 @@ struct Siblings {
     depth: Depth,
 }
 
-/// The outlines that a leaf gives of the structures around it, by their depth.
+/// The structures around a leaf, by their depth.
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {
@@ -85,8 +87,8 @@ impl FetchedChunks {
         })
     }
 
-    /// Checks the pages that the decoder left unread, after the last selected row: the rows that were read
-    /// may be others than those that were meant, and only all pages of a chunk show that.
+    /// Checks the pages that the decoder did not read, after the last selected row. The rows that were read
+    /// may not be those that were meant, and only all pages of a chunk show that.
     ///
     /// # Errors
     /// `Corrupt` if all pages of a leaf together have another number of rows than its row group, or if leaves
@@ -228,7 +230,7 @@ fn walk(
     around.pop();
 }
 
-/// The only chunk of a column.
+/// The only chunk of a column, as the Parquet crate asks for it.
 struct OneChunk(Option<SharedPages>);
 
 impl Iterator for OneChunk {
@@ -241,7 +243,7 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// The pages of a chunk, whose rest is read once the decoder has what it needs.
+/// The pages of a chunk, whose rest is read when the decoder has what it needs.
 struct SharedPages(Arc<Mutex<CheckedPages>>);
 
 impl Iterator for SharedPages {
@@ -274,7 +276,7 @@ impl PageReader for SharedPages {
     }
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        // A row may continue in the next page, whatever its version.
+        // In either version of pages, a row may continue in the next page.
         Ok(lock(&self.0).left == 0)
     }
 }
@@ -286,7 +288,7 @@ fn lock(pages: &Mutex<CheckedPages>) -> MutexGuard<'_, CheckedPages> {
 /// The pages of a chunk.
 struct CheckedPages {
     pages: SerializedPageReader<Held>,
-    /// The number of pages to come. Bytes after them are not pages.
+    /// The number of pages that are left. Bytes after them are not pages.
     left: usize,
     /// The number of rows of the row group.
     rows: usize,
@@ -336,7 +338,7 @@ impl CheckedPages {
 
     fn next_with_values(&mut self) -> ParquetResult<Option<Page>> {
         while let Some(page) = self.step()? {
-            // The Parquet crate takes a page without values for the end.
+            // The Parquet crate would treat a page without values as the end.
             if page.is_dictionary_page() || page.num_values() > 0 {
                 return Ok(Some(page));
             }
@@ -349,7 +351,7 @@ impl CheckedPages {
             return Ok(None);
         }
         let mut peeked = self.pages.peek_next_page()?;
-        // The number of rows in a header may be wrong, and a row may continue in the next page: the levels
+        // The number of rows in a header may be wrong, and a row may continue in the next page, so the levels
         // decide.
         if let Some(page) = &mut peeked {
             page.num_rows = None;
@@ -357,8 +359,8 @@ impl CheckedPages {
         Ok(peeked)
     }
 
-    /// Passes over a page, unless only all pages together show whether the chunk is sound. The dictionary may
-    /// be read later.
+    /// Skips a page, unless only all pages together show whether the chunk is valid. The dictionary may be
+    /// read later.
     fn skip(&mut self) -> ParquetResult<()> {
         let is_dictionary = self.pages.peek_next_page()?.is_some_and(|page| page.is_dict);
         if !is_dictionary && self.bodies.are_together() {
@@ -368,7 +370,7 @@ impl CheckedPages {
         self.pages.skip_next_page()
     }
 
-    /// Reads the remaining pages, if only all of them together show whether the chunk is sound.
+    /// Reads the remaining pages, if only all of them together show whether the chunk is valid.
     fn read_rest(&mut self) -> ParquetResult<()> {
         while self.bodies.are_together() && self.step()?.is_some() {}
         Ok(())

@@ -15,11 +15,11 @@ use super::{RowGroupReader, guarded};
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 impl RowGroupReader<'_> {
-    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps
-    /// them around.
+    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent; the Parquet crate would
+    /// let them wrap around.
     ///
-    /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and
-    /// narrow.
+    /// The check costs a second decoding of such columns, in whole seconds, which cannot overflow. They are
+    /// rare and narrow.
     pub(super) fn check_int96(
         &self,
         batch: &RecordBatch,
@@ -66,7 +66,7 @@ impl RowGroupReader<'_> {
 /// The first row with a time whose nanoseconds and seconds disagree, at any depth. Values under a null
 /// structure, as `around` says, are ignored.
 fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
-    /// The row of the list that has an item.
+    /// The row of the list that contains an item.
     fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
         offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
     }

@@ -1,5 +1,5 @@
-//! Texts in encodings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the Parquet
-//! crate takes them for UTF-8 without a check, unlike those in all other encodings.
+//! Texts in encodings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`). The Parquet
+//! crate accepts them as UTF-8 without a check, unlike texts in all other encodings.
 
 use forebay_arrow::array::{Array, AsArray, make_array};
 use forebay_arrow::datatypes::DataType;

@@ -11,8 +11,9 @@ use super::values::of_each_group;
 use super::{Scanner, is_dear, waiting};
 use crate::samples;
 
-/// The lengths of the `selected` rows of each row group, by the single column that `scanner` reads. It is
-/// read only once, since the result is kept under `key`, which names the column and the selection of rows.
+/// The lengths of the `selected` rows of each row group, by the single column that `scanner` reads. The
+/// column is read only once, because the result is kept under `key`, which names the column and the selection
+/// of rows.
 pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str) -> Result<Vec<Vec<u32>>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {

@@ -15,34 +15,33 @@ use super::super::chunk_pages::GroupPages;
 use super::super::reads::Reads;
 use super::walk::walked;
 
-/// Column chunks of fewer bytes are read as a whole.
+/// The least number of bytes of a column chunk that is not always read as a whole.
 const MIN_CHUNK_BYTES: u64 = 64 << 10;
 
-/// An offset index is read if the column takes this many times the bytes of the index.
+/// The least size of a column, as a multiple of the size of its offset index, for which the index is read.
 const MIN_INDEX_RATIO: u64 = 16;
 
-/// Local column chunks of fewer bytes are read as a whole if they have no index: two or three small reads
-/// find the first pages of a chunk without one.
+/// The least number of bytes of a local column chunk without an index whose pages are searched: two or three
+/// small reads find the first pages.
 const MIN_WALKED_BYTES: u64 = 1 << 20;
 
-/// The number of rows for which a page is looked up together: writers put more rows into a page, often far
-/// more.
+/// The number of rows for which a page is looked up together. Writers usually put far more rows into a page.
 const BLOCK_ROWS: u32 = 1024;
 
-/// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for this,
+/// The pages to read for those row groups of which `selected` has few rows. Offset indexes are read for this,
 /// and the footers that say where these are.
 pub(crate) async fn pages(reads: &Reads, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     of_few(reads, selected, is_sparse, false).await
 }
 
-/// The [`pages`] of rows that are the first ones of each row group: for large local columns without an index
-/// the page headers are read.
+/// The [`pages`] for rows that are the first ones of each row group. For large local columns without an
+/// index, the page headers are read.
 pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
     of_few(reads, heads, are_few, reads.store.is_local()).await
 }
 
-/// The pages to read of the row groups for which `are_few` holds.
+/// The pages to read for the row groups for which `are_few` holds.
 async fn of_few(
     reads: &Reads,
     selected: &[RowSet],
@@ -71,7 +70,7 @@ async fn of_few(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Whether whole pages may have none of the rows: at least half of the blocks have none.
+/// Whether whole pages may contain none of the rows, because at least half of the blocks contain none.
 fn is_sparse(rows: &RowSet) -> bool {
     if rows.is_all() || rows.count() == 0 {
         return false;

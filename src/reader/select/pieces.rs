@@ -16,11 +16,11 @@ use super::super::pieces::{Piece, Pieces};
 use super::super::reads::Reads;
 use super::walk::walked;
 
-/// A piece is to take the memory for row groups divided by this.
+/// The size of a piece is the memory for row groups divided by this number.
 const PIECE_DIVISOR: u64 = 16;
 
-/// Cuts the `larger` row groups, given with their selected rows, into pieces that pass alone under a budget
-/// of `room` bytes, which the row groups themselves do not. Row groups that cannot be cut are left out.
+/// Cuts the `larger` row groups, given with their selected rows, into pieces that each fit into a budget of
+/// `room` bytes, which the row groups themselves do not. Row groups that cannot be cut are left out.
 ///
 /// Offset indexes are read for this, and the page headers of columns that have none.
 pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
@@ -49,10 +49,10 @@ pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u6
     Ok(Pieces::new(found))
 }
 
-/// Cuts row groups into pieces; each piece except the first begins at a given selected row.
+/// Cuts row groups into pieces. Each piece except the first begins at a given selected row.
 ///
 /// # Errors
-/// The pages of a row group cannot be read one by one.
+/// Fails if the pages of a row group cannot be read one by one.
 pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32>)>) -> Result<Pieces> {
     let mut finder = Finder::open(reads).await?;
     let mut found = HashMap::new();
@@ -86,7 +86,7 @@ struct Finder<'a> {
 #[derive(Default)]
 struct Locations {
     of_leaf: HashMap<usize, PageLocations>,
-    /// The bytes and the index of the largest column.
+    /// The number of bytes and the index of the largest column.
     largest: Option<(u64, usize)>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Finder<'a> {
         Ok(Finder { reads, footers, footer: None })
     }
 
-    /// The pages of a row group with its `selected` rows; its footer must have been read.
+    /// The pages of a row group with its `selected` rows. Its footer must have been read.
     async fn locations(&mut self, group: usize, selected: &RowSet) -> Result<Locations> {
         let Reads { catalog, store, projection, .. } = self.reads;
         let at = &catalog.groups[group];
@@ -112,7 +112,7 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
-            // Headers also show which pages do without the dictionary, which may be large.
+            // Headers also show which pages do not need the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
             let mut of_leaf = None;
             if let Some(range) = index {
@@ -132,8 +132,8 @@ impl<'a> Finder<'a> {
 }
 
 impl Locations {
-    /// The bytes of the largest column, and its pages; `None` if the pages of no column can be read one by
-    /// one.
+    /// The number of bytes of the largest column, and its pages; `None` if the pages of no column can be read
+    /// one by one.
     fn largest(&self) -> Option<(u64, &PageLocations)> {
         let (length, leaf) = self.largest?;
         Some((length, &self.of_leaf[&leaf]))
@@ -163,7 +163,7 @@ impl Locations {
     }
 }
 
-/// The rows of consecutive pages that have about `step` bytes together, at least one page.
+/// The rows of consecutive pages that together have about `step` bytes, and at least one page.
 fn runs(locations: &PageLocations, step: u64) -> Vec<Range<u32>> {
     let mut runs = Vec::new();
     let (mut start, mut bytes) = (0, 0);

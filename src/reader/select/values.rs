@@ -12,9 +12,9 @@ use super::super::reads::Reads;
 use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{ColumnValues, Sample};
 
-/// The values for the `selected` rows of each row group, from the single column that `scanner` reads. It is
-/// read only once, since the result is kept under `key`, which names the column, the kind of values and the
-/// selection of rows.
+/// The values for the `selected` rows of each row group, from the single column that `scanner` reads. The
+/// column is read only once, because the result is kept under `key`, which names the column, the kind of
+/// values and the selection of rows.
 pub(crate) async fn values(
     sample: Sample,
     selected: Vec<RowSet>,

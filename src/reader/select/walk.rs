@@ -9,15 +9,16 @@ use forebay_store::catalog::{ColumnChunk, File};
 use forebay_store::source::Store;
 use parquet::basic::Encoding;
 
-/// The encodings of values that refer to a dictionary, as page headers have them.
+/// The encodings of values that refer to a dictionary, by their numbers in page headers.
 const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
 
-/// The bytes that are read to find a page header in them; more if it is longer, up to the most.
+/// The number of bytes that are first read to find a page header in them; more are read if it is longer, up
+/// to the limit.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// The pages of a chunk of `rows` rows, as far as they have the first `wanted` of these: the rest is one
-/// page. `None` if they are malformed, for which decoding gives a better error.
+/// The pages of a chunk of `rows` rows that have the first `wanted` of these rows; the rest is one page.
+/// `None` if they are malformed, for which decoding gives a better error.
 pub(super) async fn walked(
     store: &Store,
     file: &File,

@@ -23,8 +23,8 @@ struct GroupRows {
     ends: Option<(Deciding, Deciding)>,
 }
 
-/// The `selected` rows of each row group with which a window begins. `scanner` reads the columns that decide,
-/// only once, since the result is kept under `key`, which names the window and the selection of rows.
+/// The `selected` rows of each row group with which a window begins. `scanner` reads the columns that decide
+/// only once, because the result is kept under `key`, which names the window and the selection of rows.
 pub(crate) async fn windows(
     window: Window,
     selected: Vec<RowSet>,
@@ -140,7 +140,7 @@ async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &Row
     Ok(GroupRows { stretches, ends })
 }
 
-/// The columns that decide in one row, in memory of their own.
+/// The columns that decide, in one row, copied to memory of their own.
 fn deciding(window: &Window, batch: &RecordBatch, row: u32) -> Result<Deciding> {
     let of_row = |name: Option<&str>| {
         let column = name.and_then(|name| batch.column_by_name(name));

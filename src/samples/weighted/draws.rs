@@ -18,7 +18,7 @@ pub(crate) struct EpochDraws {
     key: (u64, u64),
     /// The points that draw rows, for each class.
     points: Box<[Points]>,
-    /// The place at which each cell begins on the line of its class.
+    /// The position at which each cell begins on the line of its class.
     starts: Box<[u64]>,
     /// The number of draws of each row group.
     counts: Arc<[u32]>,
@@ -72,7 +72,7 @@ impl SampleKind for EpochDraws {
     }
 
     fn bytes(&self) -> u64 {
-        // The bytes of two epochs are counted with the population.
+        // The memory of two epochs is already counted with the population.
         0
     }
 }

@@ -6,7 +6,7 @@ use super::strata::{Strata, check_there, none};
 use super::values::{ColumnValues, RefusedRow};
 use super::{Class, Sample, Weights};
 
-/// The whole number that stands for the largest weight. Other weights are in proportion to it, and at least 1
+/// The whole number that stands for the largest weight. Other weights are proportional to it, and at least 1
 /// if they are over 0.
 const LARGEST_WEIGHT: u32 = 1 << 31;
 
@@ -27,8 +27,8 @@ pub(crate) struct Population {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) class: u32,
-    /// The sum of the weights of the rows. Where rows have classes each row counts 1, since the weight of a
-    /// class is in its number of draws.
+    /// The sum of the weights of the rows. If rows have classes, each row counts 1, because the weight of a
+    /// class only changes its number of draws.
     pub(super) weight: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Cell {
 enum GroupRows {
     /// All rows are of one class; the number is the count of rows.
     One(u32),
-    /// The cell of each row, where 256 numbers are enough.
+    /// The cell of each row, if 256 numbers are enough.
     Few(Box<[u8]>),
     Many(Box<[u32]>),
     /// The weight of each row, where rows have weights of their own.
@@ -49,8 +49,8 @@ impl Population {
     /// weight and no rows.
     ///
     /// # Errors
-    /// A class has no weight; the place is a row of that class. Or no row can be drawn, or more rows are
-    /// asked for than can be drawn.
+    /// Fails if a class has no weight (the place is then a row of that class), if no row can be drawn, or if
+    /// more rows are asked for than can be drawn.
     pub(crate) fn new(sample: &Sample, values: ColumnValues) -> Result<(Self, Vec<Class>), RefusedRow> {
         let without_place = |error: Error| (None, error);
         let (population, unused) = match sample.has_classes() {
@@ -166,7 +166,7 @@ impl Population {
         (least.min(self.strata.rows()), most.min(self.strata.rows()))
     }
 
-    /// The memory that the population takes, in bytes, and that two epochs of it take.
+    /// The memory that the population and two epochs of it take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let of_group = |rows: &GroupRows| {
             let numbers = match rows {
@@ -216,8 +216,8 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().map(|weight| u64::from(*weight)).sum()
 }
 
-/// The limit that weights are cut to where no row comes twice: a row of this weight comes for certain. It is
-/// the largest `most` for which `most * draws` is at most the sum of all weights, each cut to `most`.
+/// The limit for weights if no row may come twice: a row of this weight comes for certain. It is the largest
+/// `most` for which `most * draws` is at most the sum of all weights, each limited to `most`.
 fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
     let fits = |most: u32| {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();

@@ -7,9 +7,9 @@ use super::strata::Points;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The drawn rows of a row group, with repeats. Rows that come once are in the order in which they are
-/// stored; the repeats of a row are spread among them at equal distances. So repeats are far apart, and two
-/// lanes that share a row group each get a share of them.
+/// The drawn rows of a row group, with repeats. Rows that come once are in stored order; the repeats of a row
+/// are spread among them at equal distances. So repeats are far apart, and two lanes that share a row group
+/// each get some of them.
 #[derive(Debug)]
 pub(super) struct DrawnRows {
     rows: Box<[u32]>,
@@ -18,8 +18,8 @@ pub(super) struct DrawnRows {
 }
 
 impl DrawnRows {
-    /// Draws the rows of a row group. `starts` has the place at which each of its cells begins on the line of
-    /// its class.
+    /// Draws the rows of a row group. `starts` has the position at which each of its cells begins on the line
+    /// of its class.
     pub(super) fn new(
         population: &Population,
         group: usize,

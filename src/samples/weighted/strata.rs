@@ -1,7 +1,7 @@
 //! How many rows of each class an epoch draws.
 //!
-//! Classes have shares. Each epoch gives a class as many draws as its share of the sum of shares, rounded
-//! down or up by points of equal distance, so that the draws of all classes add up exactly. Without
+//! Classes have shares. In each epoch, a class gets as many draws as its share of the sum of shares, rounded
+//! down or up by points at equal distances, so that the draws of all classes add up exactly. Without
 //! replacement, a class that would need more rows than it has gives all of them, and the other classes share
 //! the rest.
 
@@ -12,16 +12,16 @@ use crate::shard::{Draws, Purpose};
 /// The most that the shares of all classes add up to.
 const MAX_SUM_OF_SHARES: f64 = (1u64 << 62) as f64;
 
-/// How much of a row, as `1 / MISSING_DIVISOR`, may be missing to a whole number of rows before it is rounded
-/// down, so that the rounding of weights does not take away a row.
+/// If a number of rows is less than `1 / MISSING_DIVISOR` below a whole number, it is rounded up, so that the
+/// rounding of weights does not take away a row.
 const MISSING_DIVISOR: u128 = 1 << 24;
 
-/// A class, or all rows together where rows have weights of their own.
+/// The rows of a class, or all rows if rows have weights of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Stratum {
     /// The part of [`Strata::shares`] that belongs to this class; 0 where it has no draws or a fixed number.
     share: u64,
-    /// The number of draws in each epoch where all rows of the class come.
+    /// The number of draws in each epoch, if all rows of the class are drawn.
     certain: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Strata {
 
 impl Strata {
     /// Divides the draws among classes, each given by the weight of one of its rows and by its number of
-    /// rows. `rows` is the number of draws in an epoch, if it is given.
+    /// rows. `rows` is the number of draws in an epoch, if the user gives it.
     pub(super) fn of_classes(
         classes: &[(f64, u64)],
         is_balanced: bool,
@@ -84,7 +84,7 @@ impl Strata {
         Strata { of: vec![Stratum { share: 1, certain: 0 }], rows, shared: rows, shares: 1 }
     }
 
-    /// Makes the classes that would need more rows than they have give all of them.
+    /// Lets the classes that would need more rows than they have give all of them.
     fn cap(&mut self, classes: &[(f64, u64)]) {
         loop {
             let (shared, shares) = (u128::from(self.shared), u128::from(self.shares));
@@ -168,7 +168,7 @@ impl Points {
     }
 }
 
-/// Returns an error if more rows are drawn without replacement than exist.
+/// Returns an error if more rows would be drawn without replacement than exist.
 pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
     if rows <= there {
         return Ok(());
@@ -178,7 +178,7 @@ pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
     Err(Error::invalid(cause).hint("give fewer `rows`, or sample with replacement"))
 }
 
-/// The error for weights by which no row can be drawn.
+/// The error for weights with which no row can be drawn.
 pub(super) fn none() -> Error {
     Error::invalid("no row has a weight above 0").hint("give a class or row that is selected a weight")
 }

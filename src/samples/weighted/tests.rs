@@ -151,8 +151,7 @@ fn rows_come_exactly_as_often_as_their_weights_say_on_average() {
     }
 }
 
-/// Two neighbours are drawn independently, which would not hold if rows were laid end to end in the order in
-/// which they are stored.
+/// Two neighbours are drawn independently, which would not hold if rows were laid end to end in stored order.
 #[test]
 fn any_two_rows_may_come_together() {
     let index = index(&Sample::balanced("x").rows(4), 1, vec![vec![0; 8]]);

@@ -77,7 +77,7 @@ type GroupValues = (Vec<Class>, Vec<u32>);
 /// The values of a column, by row group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnValues {
-    /// All classes in ascending order; empty where the values are weights.
+    /// All classes in ascending order; empty if the values are weights.
     pub(crate) classes: Vec<Class>,
     /// For each row, the index of its class in `classes`, or the bits of its weight as a 32-bit float.
     pub(crate) numbers: Vec<Vec<u32>>,
@@ -117,7 +117,7 @@ impl ColumnValues {
     }
 
     /// The weight of each class in the order of `classes`, and the classes that have a weight and no rows.
-    /// The error is that of a class without a weight, at a row of that class.
+    /// The error is about a class without a weight, and names a row of that class.
     pub(super) fn weights(&self, sample: &Sample) -> Result<(Vec<f64>, Vec<Class>), RefusedRow> {
         let Weights::Classes { weights, others } = &sample.weights else {
             return Ok((vec![1.0; self.classes.len()], Vec::new()));
@@ -239,7 +239,7 @@ fn bits(values: impl ExactSizeIterator<Item = Option<f64>>) -> Result<Vec<u32>, 
         if !(weight.is_finite() && value >= 0.0) {
             return Err(refused(format!("is {value}, which is not a weight")));
         }
-        // A weight over 0 must not become 0 as a 32-bit float.
+        // A weight over 0 must not become 0 when it becomes a 32-bit float.
         let weight = if value > 0.0 { weight.max(f32::MIN_POSITIVE) } else { 0.0 };
         bits.push(weight.to_bits());
     }

@@ -1,4 +1,4 @@
-//! The laws of mixes, as properties over random sources, weights, lanes, worlds and batches.
+//! Tests the laws of mixes, as properties over random sources, weights, lanes, worlds and batches.
 
 use std::collections::BTreeSet;
 
@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(rows(case.world), rows(other));
     }
 
-    /// To begin at a step gives the same as to walk there: in the course, in a source's pass, and in a run
+    /// Seeking to a step gives the same as walking there: in the course, in a source's pass, and in a run
     /// whose plan begins there.
     #[test]
     fn to_seek_is_to_skip(case in cases(), at in 0u64..40, rank in 0u32..7, number in 0u64..4) {
@@ -202,8 +202,8 @@ proptest! {
         }
     }
 
-    /// Steps that are passed over are taken out of the passes over a source, wherever these are entered. All
-    /// others stay.
+    /// Skipped steps are taken out of the passes over a source, wherever a pass is entered. All other steps
+    /// stay.
     #[test]
     fn passed_steps_are_left_out_and_no_others(case in cases(), from in 0u64..40, many in 1u64..9, at in 0u64..40) {
         let Ok(whole) = case.run.epoch(0) else { return Ok(()) };
@@ -266,7 +266,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(1_500))]
 
-    /// The walks of all ranks over the order of a source take each row of each of its passes once.
+    /// Over all ranks, the walks over the order of a source take each row of each of its passes once.
     #[test]
     fn walks_take_each_row_of_a_source_once(case in cases(), seed: u64, group in 1u32..30, window in 1u64..90) {
         let Ok(epoch) = case.run.epoch(0) else { return Ok(()) };

@@ -15,10 +15,10 @@ use crate::server::Shared;
 use crate::wire::{Player, Then, wait};
 
 /// The longest head of a request, in bytes.
-const LONGEST_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The longest body of a request, in bytes: rules as JSON are short, and so are the objects that clients
 /// write.
-const LONGEST_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 pub(crate) async fn serve(mut stream: TcpStream, number: u64, shared: Arc<Shared>) {
     shared.log.connected();
@@ -130,7 +130,7 @@ async fn next(stream: &mut TcpStream, received: &mut Vec<u8>) -> io::Result<Opti
             received.drain(..length);
             return Ok(Some(request));
         }
-        if received.len() > LONGEST_HEAD {
+        if received.len() > MAX_HEAD_BYTES {
             return Err(invalid("the head of the request is too long"));
         }
         if stream.read_buf(received).await? == 0 {
@@ -140,7 +140,7 @@ async fn next(stream: &mut TcpStream, received: &mut Vec<u8>) -> io::Result<Opti
 }
 
 async fn body(stream: &mut TcpStream, received: &mut Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
-    if length > LONGEST_BODY {
+    if length > MAX_BODY_BYTES {
         return Err(invalid("the body of the request is too long"));
     }
     while received.len() < length {

@@ -84,8 +84,8 @@ pub enum Fault {
         /// The rate, in bytes per second.
         rate: u64,
     },
-    /// Sends a page of a list that is wrong. Candidates are only pages that can be wrong in this way: those
-    /// after which the list goes on, and for [`ListFault::SameToken`] those that were requested by a token.
+    /// Sends a page of a list that is wrong. Only pages that can be wrong in this way are candidates: those
+    /// after which the list continues, and for [`ListFault::SameToken`] those that were requested by a token.
     List {
         /// The fault of the page.
         page: ListFault,
@@ -105,14 +105,14 @@ pub enum Fault {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ListFault {
-    /// The page says that the list goes on, and gives no token, like a server that knows only version 1 of
+    /// The page says that the list continues, but has no token, like a server that knows only version 1 of
     /// the list.
     NoToken,
-    /// The page does not say whether the list goes on, and gives no token.
+    /// The page does not say whether the list continues, and has no token.
     Silent,
     /// The page names itself as the next page.
     SameToken,
-    /// The page has no keys, and the list goes on, which is valid.
+    /// The page has no keys, and the list continues, which is valid.
     NoKeys,
     /// The page ends in the middle, in an answer that is whole as a message.
     CutOff,

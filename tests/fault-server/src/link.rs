@@ -54,7 +54,7 @@ impl Latency {
 /// Gives senders the right to send bytes at a steady rate, in the order in which they ask.
 pub(crate) struct Pace {
     rate: u64,
-    /// The time at which all bytes granted so far will have passed.
+    /// The time at which all bytes granted so far will have been sent.
     free_at: Mutex<Instant>,
 }
 

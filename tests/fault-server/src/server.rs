@@ -22,12 +22,12 @@ use crate::store::{Credentials, Store};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// The pause after a failed accept: if too many files are open, there are not fewer a microsecond later.
-const BREATH: Duration = Duration::from_millis(10);
+/// The pause after a failed accept: if too many files are open, a microsecond later there are still too many.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// The default number of serving threads; two saturate loopback.
 const THREADS: usize = 2;
 
-/// A way to serve nobody. In both ways, existing connections are reset.
+/// The ways to serve nobody. In both of them, existing connections are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -298,7 +298,7 @@ async fn accept(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shar
                 tokio::spawn(connection::serve(stream, connections, shared.clone()));
             }
             // A client left before it was accepted, or too many files are open: only that client is affected.
-            Some(Err(_)) => tokio::time::sleep(BREATH).await,
+            Some(Err(_)) => tokio::time::sleep(ACCEPT_PAUSE).await,
             None => {
                 let next = bind(address)?;
                 drop(listener);

@@ -1,4 +1,4 @@
-//! Writes files of Avro, as the tests need them: values as JSON, by a schema.
+//! Writes the Avro files that the tests need, from values as JSON and a schema.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const MARKER: [u8; 16] = *b"sixteen bytes ok";
 
-/// A file of records of a schema, compressed in a way.
+/// Returns a file of records with a schema and a codec.
 pub(crate) fn file(schema: &Value, codec: &str, records: &[Value]) -> Vec<u8> {
     let mut bytes = b"Obj\x01".to_vec();
     long(2, &mut bytes);
@@ -107,13 +107,13 @@ fn optional(name: &str, id: i32, of: &Value) -> Value {
     field(name, id, &json!(["null", of]))
 }
 
-/// A map whose keys are numbers, as an array of records.
+/// Returns the schema of a map with numbers as keys: an array of records.
 fn numbered(name: &str, [key, value]: [i32; 2], of: &str) -> Value {
     let fields = [field("key", key, &json!("int")), field("value", value, &json!(of))];
     json!({"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": fields}})
 }
 
-/// The schema of a list of manifests.
+/// Returns the schema of a list of manifests.
 pub(crate) fn of_list() -> Value {
     json!({"type": "record", "name": "manifest_file", "fields": [
         field("manifest_path", 500, &json!("string")), field("manifest_length", 501, &json!("long")),
@@ -121,7 +121,7 @@ pub(crate) fn of_list() -> Value {
         field("sequence_number", 515, &json!("long"))]})
 }
 
-/// The schema of a manifest, whose partitions have these fields.
+/// Returns the schema of a manifest whose partitions have these fields.
 pub(crate) fn of_manifest(partition: &Value) -> Value {
     let partition = json!({"type": "record", "name": "r102", "fields": partition});
     let numbers = json!({"type": "array", "items": "long"});

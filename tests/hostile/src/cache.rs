@@ -39,7 +39,7 @@ fn collect(folder: &Path, entries: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// The numbers of one epoch that goes through the cache.
+/// Returns the numbers of one epoch that is read through the cache.
 fn read(folder: &Path) -> Vec<i64> {
     let cache = DiskCache::open(folder.join("cache"), 64 << 20).unwrap();
     let loader = Dataset::open(folder.join("data")).unwrap().loader().cache(cache).threads(1);
@@ -50,7 +50,8 @@ fn read(folder: &Path) -> Vec<i64> {
     loader.epoch(0).flat_map(numbers).collect()
 }
 
-/// Whatever is in one of the files of a cache, the rows are right. The first byte chooses the file.
+/// Whatever one of the files of a cache contains, the delivered rows are right. The first byte chooses the
+/// file.
 pub(crate) fn entry(data: &[u8]) -> bool {
     let cached = &*CACHED;
     let Some((&which, content)) = data.split_first() else { return false };

@@ -43,7 +43,8 @@ static DATA: LazyLock<(TempDir, Loader)> = LazyLock::new(|| {
     (folder, loader)
 });
 
-/// A position is refused, or is the same after it was written and read again; a loader that takes it has one.
+/// A position is refused, or stays the same when it is written and read again; a loader that restores it has
+/// a position.
 pub(crate) fn position(data: &[u8]) -> bool {
     let Ok(position) = serde_json::from_slice::<Position>(data) else { return false };
     let text = serde_json::to_string(&position).expect("a position can be written");
@@ -64,14 +65,14 @@ pub(crate) fn positions() -> Vec<Vec<u8>> {
     [start, loader.position()].iter().map(|position| serde_json::to_vec(position).unwrap()).collect()
 }
 
-/// Options are refused, or are the same after they were written and read again; a loader that takes them has
-/// a plan, or says why not.
+/// Options are refused, or stay the same when they are written and read again; a loader with them has a plan,
+/// or says why it has none.
 pub(crate) fn options(data: &[u8]) -> bool {
     let Ok(mut spec) = serde_json::from_slice::<LoaderSpec>(data) else { return false };
     let text = serde_json::to_string(&spec).expect("options can be written");
     let again: LoaderSpec = serde_json::from_str(&text).expect("what was written can be read");
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
-    // Nothing is written, and no run starts a thousand threads.
+    // The options must not write anything, or start a thousand threads.
     (spec.cache, spec.trace, spec.threads) = (None, None, Some(1));
     if let Ok(loader) = Dataset::open(DATA.0.path()).unwrap().loader().spec(spec).build() {
         let _ = loader.plan(0);

@@ -14,8 +14,8 @@ fn is_small(encoded: &[u8]) -> bool {
     probe(encoded).is_ok_and(|header| u64::from(header.width) * u64::from(header.height) <= MAX_PIXELS)
 }
 
-/// A JPEG that is decoded has the pixels that libjpeg-turbo decodes, in whole and in a crop, and it has the
-/// same pixels after it was packed.
+/// A JPEG that can be decoded has the pixels that libjpeg-turbo decodes, as a whole and in a crop, and keeps
+/// them when it is packed.
 pub(crate) fn jpeg(data: &[u8]) -> bool {
     if !is_jpeg(data) || !is_small(data) {
         return false;
@@ -81,9 +81,9 @@ fn decodes_alike_twice(data: &[u8]) {
     }
 }
 
-/// The middle of the image, which is decoded by itself, has the pixels that the whole image has there.
+/// The middle of the image, decoded by itself, has the same pixels as in the whole image.
 fn crop_is_that_of_the_whole(data: &[u8], whole: &Pixels) {
-    // Even differences: the borders on both sides are equal.
+    // The differences are even, so the borders on both sides are equal.
     let (top, left) = (whole.height() / 4, whole.width() / 4);
     let size = Size { height: whole.height() - 2 * top, width: whole.width() - 2 * left };
     let shorter = whole.width().min(whole.height());
@@ -95,7 +95,7 @@ fn crop_is_that_of_the_whole(data: &[u8], whole: &Pixels) {
     }
 }
 
-/// A picture with edges, slopes and noise.
+/// Draws a picture with edges, slopes and noise.
 fn picture(width: u32, height: u32) -> Vec<u8> {
     let pixel = |at: u32| {
         let (x, y) = (at % width, at / width);

@@ -1,6 +1,6 @@
-//! The targets of fuzzing: for each a function that takes hostile bytes, and the bytes to begin with.
+//! The targets of fuzzing: each is a function that takes hostile bytes, with the bytes to begin with.
 //!
-//! A function panics where something does not hold that must hold for all bytes. `tools/fuzz` runs them under
+//! A function panics if a property does not hold that must hold for all bytes. `tools/fuzz` runs them under
 //! libFuzzer and AddressSanitizer; `tests/seeded.rs` runs each on some thousand changed seeds.
 
 #![allow(
@@ -16,17 +16,16 @@ mod parquet_files;
 mod tables;
 mod turbo;
 
-/// A target: its name, what it does with bytes, valid inputs, and the number of changed inputs that the tests
-/// try.
+/// A target: its name, its function, valid inputs, and the number of changed inputs that the tests try.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name, which is that of the folder of its corpus.
+    /// The name of the target and of its folder in the corpus.
     pub name: &'static str,
-    /// Panics if something does not hold. Returns whether the bytes were taken for what they should be.
+    /// Panics if a property does not hold. Returns whether the bytes were accepted.
     pub run: fn(&[u8]) -> bool,
-    /// Inputs that are taken.
+    /// Returns inputs that are accepted.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// The number of changed inputs that the tests try; few where each takes milliseconds.
+    /// The number of changed inputs that the tests try; it is small if each takes milliseconds.
     pub tried: usize,
 }
 
@@ -48,7 +47,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "deny", run: documents::deny, seeds: documents::deny_lists, tried: 1_000 },
 ];
 
-/// The target with this name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.into_iter().find(|target| target.name == name)
 }

@@ -1,4 +1,4 @@
-//! Files of Parquet, and the index of footers beside them.
+//! Parquet files, and the index of footers beside them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 /// The most bytes that decoding one row group may take.
 const LIMIT: u64 = 16 << 20;
 
-/// The rows of a file by this library: one batch for each row group.
+/// Returns the rows of a file as this library reads them: one batch for each row group.
 fn ours(file: Bytes) -> Result<Vec<RecordBatch>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
@@ -90,7 +90,7 @@ static FOLDER: LazyLock<(TempDir, Vec<u8>)> = LazyLock::new(|| {
     (folder, index)
 });
 
-/// An index is refused, passed over, or taken; the data set that results can be planned.
+/// An index is refused, ignored or used; the resulting data set can be planned.
 pub(crate) fn index(data: &[u8]) -> bool {
     let opened = OpenOptions::new().index(data).open(FOLDER.0.path());
     if let Ok(dataset) = opened
@@ -106,7 +106,7 @@ pub(crate) fn indexes() -> Vec<Vec<u8>> {
     vec![FOLDER.1.clone()]
 }
 
-/// Files with the types that are most common, in each of the ways to write them.
+/// Returns files with the most common types, in each of the ways to write them.
 pub(crate) fn files() -> Vec<Vec<u8>> {
     let rows = 60;
     let present = |row: &usize| row % 7 != 3;

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 #[path = "../../files/iceberg/avro.rs"]
 mod avro;
 
-/// The folder of the table that logs are of.
+/// The folder of the table that the logs describe.
 const ROOT: &str = "file:///t";
 
-/// Stands between the files of a log, from the newest to the oldest.
+/// The separator between the files of a log, which are listed from the newest to the oldest.
 const NEXT: &[u8] = b"\n---\n";
 
-/// A log is refused, or a version whose files lie in the table.
+/// A log is refused, or gives a version whose files are in the table.
 pub(crate) fn delta_log(data: &[u8]) -> bool {
     let mut replay = Replay::new(ROOT);
     for file in split(data) {
@@ -49,8 +49,8 @@ fn split(mut data: &[u8]) -> Vec<&[u8]> {
     files
 }
 
-/// A deletion vector is refused, or its rows ascend and are as many as the log says. The first byte is that
-/// number.
+/// A deletion vector is refused, or its rows ascend and have the number that the log states. The first byte
+/// is that number.
 pub(crate) fn deletion_vector(data: &[u8]) -> bool {
     let Some((&count, bytes)) = data.split_first() else { return false };
     let size = bytes.len().saturating_sub(8);
@@ -68,7 +68,7 @@ pub(crate) fn deletion_vector(data: &[u8]) -> bool {
     true
 }
 
-/// The actions with which a commit begins.
+/// Returns the actions at the beginning of a commit.
 fn head() -> String {
     let field = json!({"name": "a", "type": "long", "nullable": true, "metadata": {}});
     let schema = json!({"type": "struct", "fields": [field]}).to_string();
@@ -98,7 +98,7 @@ pub(crate) fn delta_logs() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn vectors() -> Vec<Vec<u8>> {
-    // One bitmap of the rows 3, 4 and 9: magic, number of bitmaps, key, then a bitmap with one array.
+    // The bitmap has the rows 3, 4 and 9: magic, number of bitmaps, key, then a bitmap with one array.
     let mut bitmap = 1_681_511_377_u32.to_le_bytes().to_vec();
     bitmap.extend(1_u64.to_le_bytes());
     bitmap.extend(0_u32.to_le_bytes());
@@ -129,7 +129,7 @@ fn about_table() -> Value {
             "manifest-list": format!("{ROOT}/metadata/list.avro")}]})
 }
 
-/// The metadata of a table is refused, or has a newest snapshot with columns, or says why it has not.
+/// The metadata of a table is refused, or has a newest snapshot with columns, or says why it has none.
 pub(crate) fn metadata(data: &[u8]) -> bool {
     let Ok(metadata) = Metadata::parse(data) else { return false };
     for wanted in [Wanted::Newest, Wanted::Named("main"), Wanted::Time(1_000)] {

@@ -1,4 +1,4 @@
-//! A whole JPEG by libjpeg-turbo alone.
+//! Decodes a whole JPEG with libjpeg-turbo alone.
 
 #![allow(unsafe_code, reason = "the library is C")]
 
@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_ulong};
 
 use turbojpeg_sys as tj;
 
-/// The image as RGB of 8 bits, `None` if the library refuses it or warns. The colours are grey or YCbCr;
-/// others are `None` as well.
+/// Returns the image as RGB of 8 bits; `None` if the library refuses it or warns, or if its colours are
+/// neither grey nor YCbCr.
 pub(crate) fn rgb(encoded: &[u8]) -> Option<Vec<u8>> {
     // SAFETY: no precondition.
     let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };

@@ -1,4 +1,5 @@
-//! Each target on its seeds and corpus, and on some thousand changed ones: the same numbers in each run.
+//! Runs each target on its seeds and corpus, and on some thousand changed ones, which are the same in each
+//! run.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,7 +46,7 @@ impl SeededNumbers {
     }
 }
 
-/// The seeds of a target, and the inputs that were found.
+/// Returns the seeds of a target, and the inputs that fuzzing found.
 fn inputs(target: Target) -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target.name);
     let mut paths: Vec<_> =

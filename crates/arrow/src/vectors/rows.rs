@@ -46,8 +46,8 @@ impl<'a> Vectors<'a> {
             nulls: column.nulls(),
             types: types.as_primitive_opt::<Int8Type>()?,
             sizes: sizes.as_primitive_opt::<Int32Type>()?,
-            indices: NumberLists::of(indices, |numbers| numbers.as_primitive_opt::<Int32Type>())?,
-            values: NumberLists::of(values, |numbers| numbers.as_primitive_opt::<Float64Type>())?,
+            indices: NumberLists::new(indices, |numbers| numbers.as_primitive_opt::<Int32Type>())?,
+            values: NumberLists::new(values, |numbers| numbers.as_primitive_opt::<Float64Type>())?,
         })
     }
 
@@ -120,7 +120,7 @@ impl<'a> Vectors<'a> {
 }
 
 impl<'a, A: Array> NumberLists<'a, A> {
-    fn of(column: &'a dyn Array, numbers: impl Fn(&'a dyn Array) -> Option<&'a A>) -> Option<Self> {
+    fn new(column: &'a dyn Array, numbers: impl Fn(&'a dyn Array) -> Option<&'a A>) -> Option<Self> {
         let (offsets, values) = match (column.as_list_opt::<i32>(), column.as_list_opt::<i64>()) {
             (Some(lists), _) => (Offsets::Short(lists.value_offsets()), lists.values()),
             (_, Some(lists)) => (Offsets::Long(lists.value_offsets()), lists.values()),

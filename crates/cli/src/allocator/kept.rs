@@ -1,15 +1,15 @@
 //! Returns free memory that the allocator keeps, as soon as the process would otherwise exceed what its
 //! loaders may take.
 //!
-//! Free memory is kept because the next batch takes as much. But blocks of other sizes do not fit into the
-//! place of earlier ones, so the process takes more and more memory beside the blocks in use. How much that
-//! is cannot be computed from the blocks: the system is asked whenever some more bytes were allocated. What
-//! the rest of the process takes, such as a model, is what remains right after all free memory was returned.
+//! Free memory is kept because the next batch needs about as much. But blocks of other sizes do not fit into
+//! the gaps that earlier blocks left, so the process takes more and more memory beside the blocks in use. How
+//! much cannot be computed from the blocks, so the system is asked after every few megabytes of allocations.
+//! The memory of the rest of the process, such as a model, is what remains right after all free memory was
+//! returned.
 //!
-//! The allocator can only return memory in which it has no page with a block in use. Each thread has such
-//! pages, of up to 4 MiB, for each size of blocks, and most of them have a block in use. So a process that
-//! takes all it may returns the memory of each block as it is freed, while the address range stays with the
-//! allocator.
+//! The allocator can return only pages in which no block is in use. Each thread has such pages, of up to 4
+//! MiB, for each size of blocks, and most of them have a block in use. So a process that takes all the memory
+//! it may returns the memory of each block as it is freed, while the address range stays with the allocator.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,8 +25,8 @@ use libmimalloc_sys::mi_collect;
 /// takes, and are allocated too often to count.
 const MIN_COUNTED_BYTES: usize = 64 << 10;
 
-/// How many bytes are allocated between two questions to the system. It answers within microseconds, in which
-/// only a few of these bytes can be filled.
+/// How many bytes are allocated before the system is asked again. It answers within microseconds, and only a
+/// few of these bytes can be filled in that time.
 const ASK_AFTER_BYTES: u64 = 4 << 20;
 
 /// How many bytes the loaders of a process may take beyond their memory before free memory is returned. It is
@@ -63,8 +63,8 @@ struct Books {
     promised: i64,
     /// The memory of the rest of the process.
     others: i64,
-    /// The memory of the process beside the counted blocks, right after free memory was last returned, or
-    /// less if it was less since.
+    /// The least memory of the process beside the counted blocks since free memory was last returned, in
+    /// bytes.
     beside: i64,
 }
 
@@ -79,7 +79,8 @@ impl Books {
         promised != self.promised || is_over
     }
 
-    /// Whether each block should be returned as it is freed, because the process takes all that it may.
+    /// Whether each block should be returned as it is freed, because the process takes all the memory that it
+    /// may.
     fn is_short(&self, promised: i64, taken: i64, in_use: i64) -> bool {
         let beside = taken - in_use;
         let has_holes =
@@ -176,9 +177,9 @@ unsafe fn return_pages(block: *mut u8, bytes: usize) {
     }
 }
 
-/// The books, once no other thread is returning memory: returning would be useless if other threads took more
-/// meanwhile. The wait is limited, because in a process that was forked meanwhile the other thread does not
-/// exist.
+/// Locks the books, unless another thread is returning memory: returning would be useless if other threads
+/// took more meanwhile. The wait is limited, because the other thread does not exist in a process that was
+/// forked meanwhile.
 #[allow(clippy::disallowed_methods, reason = "an allocation has nothing else to wait on")]
 fn books() -> Option<MutexGuard<'static, Books>> {
     const TURNS: u32 = 2_000;
@@ -208,7 +209,7 @@ fn taken() -> Option<i64> {
 fn page() -> usize {
     // SAFETY: it may be called at any time.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // The size is always known.
+    // The system always knows this size.
     usize::try_from(page).unwrap_or(usize::MAX)
 }
 

@@ -1,12 +1,12 @@
 //! A simulated accelerator: it takes a batch, is busy for a fixed time, and asks for the next one.
 //!
-//! Its measure is that of MLPerf Storage: the share of the time that it is busy. A step ends at an absolute
-//! deadline after its batch arrived. The system wakes sleepers tens of microseconds late, so only long steps
-//! sleep to their end: shorter steps spin for their last millisecond, and the shortest spin from beginning to
-//! end.
+//! Utilisation is measured as MLPerf Storage does: as the share of the time that the accelerator is busy. A
+//! step ends at an absolute deadline after its batch arrived. The system wakes sleepers tens of microseconds
+//! late, so only long steps sleep to their end: shorter steps spin for their last millisecond, and the
+//! shortest spin from beginning to end.
 //!
-//! Steps of real models vary: with a jitter, their times are drawn evenly around the mean. The draw belongs
-//! to the step and not to the rank, since an all-reduce makes the steps of all ranks end together.
+//! Steps of real models vary: with a jitter, their times are drawn evenly around the mean. All ranks draw the
+//! same time for a step, since an all-reduce makes the steps of all ranks end together.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const SLEEPS_FROM: Duration = Duration::from_millis(10);
 const SPIN_TIME: Duration = Duration::from_millis(1);
 /// How many steps are run to measure the harness's own cost.
 const FLOOR_STEPS: u128 = 200;
-/// The longest time for that measurement.
+/// The longest time that measuring the harness's own cost may take.
 const FLOOR_TIME: Duration = Duration::from_millis(300);
 
 /// A simulated device whose steps take `step` on average.
@@ -97,8 +97,8 @@ fn sleep_until(deadline: Instant) {
 mod tests {
     use super::*;
 
-    /// In the best of some tries, a step is late by no more than the scheduler of a busy machine makes it.
-    const LATE: Duration = Duration::from_millis(30);
+    /// In the best of several tries, the scheduler of a busy machine delays a step by no more than this.
+    const MAX_DELAY: Duration = Duration::from_millis(30);
     const TRIES: usize = 10;
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
                 })
                 .collect();
             assert!(took.iter().all(|took| *took >= step), "{micros} µs took {took:?}");
-            assert!(took.iter().any(|took| *took < step + LATE), "{micros} µs took {took:?}");
+            assert!(took.iter().any(|took| *took < step + MAX_DELAY), "{micros} µs took {took:?}");
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let returns_at_once = |_| {
             let called = Instant::now();
             Accelerator::train(called - Duration::from_millis(60), Duration::from_millis(20));
-            called.elapsed() < LATE
+            called.elapsed() < MAX_DELAY
         };
         assert!((0..TRIES).any(returns_at_once));
     }
@@ -145,6 +145,6 @@ mod tests {
     #[test]
     fn the_floor_is_small() {
         assert_eq!(Accelerator::new(Duration::ZERO).floor(), Duration::ZERO);
-        assert!(Accelerator::new(Duration::from_micros(500)).floor() < LATE);
+        assert!(Accelerator::new(Duration::from_micros(500)).floor() < MAX_DELAY);
     }
 }

@@ -1,4 +1,4 @@
-//! `--against`: an earlier run, whose report is in a file, beside the present one.
+//! `--against`: compares the present run with an earlier one, whose report is in a file.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use super::drawn::Drawn;
 use crate::page;
 use crate::units::count;
 
-/// Conditions of a run, on which its figures depend: a name and the path in the report.
+/// The conditions on which the figures of a run depend: a name, and the path in the report.
 const MEASURED: [(&str, &str); 17] = [
     ("data", "/locations"),
     ("files or version of the data", "/fingerprint"),
@@ -34,7 +34,7 @@ const MEASURED: [(&str, &str); 17] = [
 
 /// The report of an earlier run.
 pub(super) struct Before {
-    /// The name of its file.
+    /// The name of the report's file.
     pub(super) name: String,
     pub(super) report: Value,
     pub(super) drawn: Drawn,
@@ -44,7 +44,7 @@ impl Before {
     /// Reads a report that `--json` or `--report` has written.
     ///
     /// # Errors
-    /// The file cannot be read, or is something else.
+    /// Fails if the file cannot be read, or is something else than a report.
     pub(super) fn read(file: &Path) -> Result<Self> {
         let place = || Place::file(file.to_string_lossy());
         let text = fs::read_to_string(file).map_err(|error| {
@@ -57,7 +57,7 @@ impl Before {
         };
         let json = if page::is_page(&text) { page::json_of(&text).unwrap_or_default() } else { &text };
         let report: Value = serde_json::from_str(json).map_err(|error| refused(error.to_string()))?;
-        let drawn = Drawn::of(&report).map_err(|error| refused(error.to_string()))?;
+        let drawn = Drawn::read(&report).map_err(|error| refused(error.to_string()))?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         Ok(Before { name, report, drawn })
     }
@@ -67,8 +67,9 @@ impl Before {
         let differing = MEASURED.iter().filter_map(|(what, at)| {
             let [before, now] = [&self.report, now].map(|report| report.pointer(at).map(said));
             let said = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-            (before != now)
-                .then(|| format!("not the same {what}: {} before, {} now", said(before), said(now)))
+            (before != now).then(|| {
+                format!("different {what}: {} in the earlier report, {} now", said(before), said(now))
+            })
         });
         differing.collect()
     }
@@ -92,7 +93,7 @@ impl Before {
     }
 }
 
-/// A value as people read it.
+/// Formats a value for people.
 fn said(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

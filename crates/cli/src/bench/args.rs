@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// goes]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     pub(super) step_ms: Option<Duration>,
-    /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the
-    /// same
+    /// Draw the time of each step evenly around --step-ms, up to this share shorter or longer; all ranks draw
+    /// the same
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide_default_value = true, value_parser = units::parse_share)]
     pub(super) jitter: f32,
     /// Keep this many threads busy beside the run, at the loader's own priority, as other programs would
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// row
     #[arg(long)]
     pub(super) check_order: bool,
-    /// With it, or instead of it, count the classes in each batch: the different values of this column
+    /// Count the classes in each batch, with or without --check-order: the different values of this column
     #[arg(long, value_name = "COLUMN")]
     pub(super) classes_of: Option<String>,
     /// Report as one self-contained page of HTML, with plots
@@ -116,9 +116,9 @@ pub(super) enum Until {
 
 /// The time limit of an unthrottled run, for the margin or for one point of a sweep.
 const FREE_TIME: Duration = Duration::from_secs(5);
-/// More ranks than one machine runs.
+/// The most ranks that one machine runs.
 const MAX_WORLD: u32 = 256;
-/// More threads than anybody means: a typing error.
+/// A larger number of threads is taken for a typing error.
 const MAX_PRESSURE_THREADS: usize = 4_096;
 
 impl Args {
@@ -180,7 +180,7 @@ impl Args {
             options.order = Order::Stored;
         }
         let dataset = options.open()?;
-        // A misspelt image column is an error even if images are not decoded.
+        // A misspelt image column is an error, even if images are not decoded.
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {

@@ -2,8 +2,7 @@
 //!
 //! The check is a separate pass after the run, so that it costs the measurement nothing. It reads epoch 0 in
 //! the measured order, without decoding images, and hashes every row; then one rank reads all rows as they
-//! are stored. That two passes of an epoch deliver the same rows is a law of the loader, which the loader's
-//! own tests check.
+//! are stored. The loader's own tests check that two passes of an epoch deliver the same rows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,7 +42,8 @@ pub(super) struct RowCheck {
     /// The number of rows that the plan leaves out.
     pub(super) planned_never: u64,
     pub(super) as_planned: bool,
-    /// About 1 for a uniform permutation, and larger the more of the stored order is left.
+    /// χ² per degree of freedom: about 1 for a uniform permutation, and larger the more of the stored order
+    /// is left.
     pub(super) chi2_per_degree_of_freedom: Option<f64>,
 }
 
@@ -162,7 +162,7 @@ impl Census {
             classes += 1;
             *self.rows_of.entry(alike[0].into()).or_default() += alike.len() as u64;
         }
-        // The last batch of an epoch may be short, and then says little.
+        // The last batch of an epoch may be short, so it says little about mixing.
         if batch.num_rows() as u64 >= self.batch_size || self.per_batch.is_empty() {
             self.per_batch.push(classes);
         }

@@ -1,5 +1,5 @@
-//! The parts of a report that are drawn. They are read from its JSON, so that a run and an earlier one, whose
-//! report is a file, are drawn alike.
+//! The parts of a report that are drawn. They are read from the JSON of the report, so that the present run
+//! and an earlier one, which is read from a file, are drawn alike.
 
 use forebay::stats::{self, Stage, Stages};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::sweep::Point;
 use super::tally::{Bin, Utilisation, Waits};
 use crate::page::{Calls, Latencies, StageTimes};
 
-/// A report of `bench`, as far as it is drawn.
+/// The parts of a report of `bench` that are drawn.
 #[derive(Deserialize)]
 pub(super) struct Drawn {
     seconds: f64,
@@ -37,8 +37,8 @@ pub(super) struct EpochRate {
 }
 
 impl Drawn {
-    /// Reads what is drawn of a report.
-    pub(super) fn of(report: &Value) -> serde_json::Result<Self> {
+    /// Reads the parts of a report that are drawn.
+    pub(super) fn read(report: &Value) -> serde_json::Result<Self> {
         Drawn::deserialize(report)
     }
 

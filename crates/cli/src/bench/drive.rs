@@ -35,7 +35,7 @@ pub(super) struct RankRun {
     pub(super) laps: Vec<Lap>,
     /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
     pub(super) first_wait: Waits,
-    /// The columns of its first batch that hold encoded images.
+    /// The columns of the rank's first batch that hold encoded images.
     pub(super) undecoded: Vec<String>,
     /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
     /// short.

@@ -1,4 +1,4 @@
-//! Compares an order of rows with the stored rows. The code is only arithmetic.
+//! Compares an order of rows with the stored rows. This file is only arithmetic.
 //!
 //! A row is identified by a hash of its content, which is looked up among the hashes of the stored rows.
 //! Equal rows cannot be distinguished: they are matched in turn, so that the counts are right in any case.
@@ -37,7 +37,7 @@ pub(super) fn matched(stored: &[u64], delivered: &[u64]) -> Matched {
         from..to
     };
     let mut times = vec![0; stored.len()];
-    // For the first row of each group of equal rows, how many of the group were delivered so far.
+    // For the first row of each group of equal rows, how many rows of the group were delivered so far.
     let mut met = vec![0; stored.len()];
     let places = delivered
         .iter()

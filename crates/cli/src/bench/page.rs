@@ -12,11 +12,11 @@ use super::report::BenchReport;
 use crate::machine;
 use crate::page::{self, Against, HtmlPage};
 
-/// Renders the page of `report`, over an earlier run if there is one.
+/// Renders the page of `report`, drawn over an earlier run if there is one.
 pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<String> {
     let value = value(report)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
-    let drawn = Drawn::of(&value).map_err(failed)?;
+    let drawn = Drawn::read(&value).map_err(failed)?;
     let earlier = before.map(|before| &before.drawn);
     let plots = [
         plots::over_time(&drawn, earlier),

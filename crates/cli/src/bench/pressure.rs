@@ -59,7 +59,7 @@ impl Drop for Pressure {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         for burner in &mut self.burners {
-            // Burners do not panic, and a thread that is gone burns nothing.
+            // Burners do not panic, so joining one cannot fail.
             let _ = burner.thread.take().map(JoinHandle::join);
         }
     }

@@ -22,8 +22,8 @@ use crate::machine::{self, Clock};
 use crate::options::Order;
 use crate::units::{bytes, count, counted, percent, seconds};
 
-/// The largest share of a run that the wait for the first batch may take. Above it, the run's rates are
-/// called those of a start.
+/// The largest share of a run that the wait for the first batch may take. Above it, the report says that the
+/// rates are those of a start.
 const MAX_START_SHARE: f64 = 0.25;
 
 /// The shortest wait for a stage that is mentioned, in seconds.
@@ -59,7 +59,7 @@ pub(super) struct BenchReport {
     /// The time from the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Whether the wait for the first batch took so large a share of the time that the rates are those of a
+    /// Whether the wait for the first batch took such a large share of the time that the rates are those of a
     /// start.
     pub(super) too_short: bool,
     /// The rate of the first epoch.
@@ -67,7 +67,7 @@ pub(super) struct BenchReport {
     /// The median rate of the later epochs.
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
-    /// The columns of images that came encoded.
+    /// The columns whose images were delivered encoded.
     pub(super) undecoded: Vec<String>,
     pub(super) stored_bytes_per_second: f64,
     /// The time from opening the data set to the first batch of the slowest rank.
@@ -83,12 +83,12 @@ pub(super) struct BenchReport {
     pub(super) waited: stats::Waits,
     /// The work of the stages of all ranks.
     pub(super) stages: Stages,
-    /// The bottleneck as the loaders see it.
+    /// The bottleneck that the loaders report.
     verdict: Verdict,
     /// The processor time of the loader, without the simulated training loops and the pressure. It includes
     /// batches that were made ahead and not handed over, which matters in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
-    /// How many processors other programs kept busy meanwhile.
+    /// How many processors other programs kept busy during the run.
     pub(super) others_cores: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
     pub(super) budget_bytes: u64,
@@ -99,7 +99,7 @@ pub(super) struct BenchReport {
     pub(super) read_amplification: f64,
     /// The row cache of the first rank.
     pub(super) cache: Option<CacheStats>,
-    /// How many lookups of all ranks found their rows, and how many did not.
+    /// How many lookups of all ranks found their rows in the cache, and how many did not.
     pub(super) cache_hits: u64,
     pub(super) cache_misses: u64,
     pub(super) skipped_rows: u64,
@@ -121,7 +121,7 @@ fn columns(loader: &Loader) -> Vec<String> {
 }
 
 impl BenchReport {
-    /// Sums up `ranks`, the records of what `loaders` ran.
+    /// Sums up `ranks`, the records of the runs of `loaders`.
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
@@ -200,8 +200,8 @@ impl BenchReport {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted when they are decoded, ahead of the consumer, so they are limited to the rows
-        // that arrived.
+        // Images are counted when they are decoded, which is ahead of the consumer, so they are limited to
+        // the rows that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
@@ -232,7 +232,7 @@ impl BenchReport {
         self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES)
     }
 
-    /// Whether the run measured no images although there are some to decode.
+    /// Whether the run decoded no images although there are some to decode.
     fn lacks_images(&self) -> bool {
         self.until != Until::Rows && self.images == 0 && !self.undecoded.is_empty()
     }

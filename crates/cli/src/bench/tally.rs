@@ -42,8 +42,8 @@ pub(super) struct Utilisation {
     /// The sum of the intended times of the steps over the elapsed time, without the first wait and the
     /// harness's own cost.
     pub(super) mean: f64,
-    /// The share of that time by which steps were too long, because the simulation's thread was woken late
-    /// while all processors were busy. A training loop's own thread would be late as well.
+    /// The share of the elapsed time by which steps were too long, because the simulation's thread was woken
+    /// late while all processors were busy. A training loop's own thread would be late as well.
     pub(super) late: f64,
     /// The standard deviation over the mean of one-second windows; `None` in runs of fewer than two windows.
     pub(super) variation: Option<f64>,
@@ -61,8 +61,8 @@ pub(super) struct Bin {
     pub(super) calls: u64,
 }
 
-/// How many bins a power of ten has: each is a quarter longer than the one before, which is finer than
-/// latencies repeat.
+/// How many bins a power of ten has. Each bin is a quarter longer than the one before, which is finer than
+/// the variation of latencies between runs.
 const BINS_A_DECADE: f64 = 10.0;
 /// The upper limit of the first bin, in milliseconds. A batch that is ready arrives within about a
 /// microsecond.
@@ -84,7 +84,8 @@ fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
     times
 }
 
-/// Counts the same calls by duration, from the first bin that is not empty to the last.
+/// Counts all calls of `next()` except the first of each run by duration, from the first bin that is not
+/// empty to the last.
 pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<Bin> {
     let edge = |bin: i32| FIRST_BIN_MS * 10f64.powf(f64::from(bin) / BINS_A_DECADE);
     let of = |ms: f64| ((ms / FIRST_BIN_MS).log10() * BINS_A_DECADE).ceil().max(0.0) as i32;

@@ -1,5 +1,5 @@
-//! Images that a run delivers as they are stored: handing out bytes is so little work that the bottleneck is
-//! a matter of chance.
+//! Images that a run delivers as they are stored. Delivering bytes takes so little work that the bottleneck
+//! is a matter of chance.
 
 use forebay_arrow::array::{Array, AsArray, RecordBatch};
 use forebay_arrow::datatypes::DataType;

@@ -9,7 +9,8 @@
 //! | resnet18 | A100 | 10,032 images/s in batches of 1,024 | ffcv-imagenet: 88 epochs of ImageNet in 187.3 minutes |
 //!
 //! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
-//! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
+//! github.com/libffcv/ffcv-imagenet. In MLPerf Storage v3.0 the first two workloads are previews, which are
+//! not for submissions.
 //!
 //! Not published, and chosen here: the sides and the quality of the pictures, which give files of the
 //! published size on average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B
@@ -33,7 +34,7 @@ use crate::units::{self, bytes, count, percent};
 /// The options of a published demand.
 #[derive(clap::Args, Clone)]
 pub(super) struct WorkloadOptions {
-    /// Instead of a URL, a published demand on data of the published shape, which is made once
+    /// Run a published demand on data of the published shape instead of a URL; the data is made once
     #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
     workload: Option<Workload>,
     /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50,
@@ -57,8 +58,8 @@ impl WorkloadOptions {
         self.workload.is_some()
     }
 
-    /// Refuses options of a workload if there is no workload. The parser cannot: it does not require an
-    /// argument that conflicts with a given one, as a workload does with a URL.
+    /// Refuses options of a workload if there is no workload. The parser cannot do that: it does not require
+    /// an argument that conflicts with a given one, as a workload conflicts with a URL.
     pub(super) fn check(&self) -> Result<()> {
         let of_workloads = [
             ("--accelerator", self.accelerator.is_some()),
@@ -99,7 +100,7 @@ enum Device {
     A100,
 }
 
-/// The demand of one accelerator: rows every so often.
+/// The demand of one accelerator: a number of rows in a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AcceleratorDemand {
     rows: u64,
@@ -196,7 +197,7 @@ fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Accel
     demands.iter().copied().find(|(of, _)| device.is_none_or(|device| device == *of)).ok_or_else(|| {
         let published: Vec<String> =
             demands.iter().map(|(device, _)| format!("--accelerator {}", name(device))).collect();
-        Error::invalid(format!("nobody has published what {} demands there", name(&workload)))
+        Error::invalid(format!("there is no published demand for {}", name(&workload)))
             .hint(format!("{} has a published demand", published.join(" or ")))
     })
 }

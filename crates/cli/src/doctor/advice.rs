@@ -15,7 +15,7 @@ use crate::window::WindowSizes;
 const SAFE_MARGIN: f64 = 1.3;
 /// The smallest gain for which a change is recommended, as a factor of the margin.
 const MIN_GAIN: f64 = 1.05;
-/// The share of Parquet in preparing from which on another codec is recommended.
+/// The share of Parquet in the time of preparing from which another codec is recommended.
 const MIN_PARQUET_SHARE: f64 = 0.3;
 
 /// The demand of the accelerators.
@@ -47,7 +47,7 @@ impl fmt::Display for Bound {
 /// The layout of the data.
 pub(super) struct DataLayout {
     rows: u64,
-    /// The number of columns that are read, and the number of columns that the data has.
+    /// The number of columns that are read, and the number of columns in the data.
     columns: (usize, usize),
     /// The bytes of all rows in memory, and so in a cache.
     held: u64,
@@ -75,8 +75,7 @@ pub(super) fn bound(measured: &Measured) -> Bound {
 /// All advice, beginning with the verdict.
 pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &DataLayout) -> Vec<String> {
     let Some(demand) = demand else {
-        let unknown =
-            "Whether an accelerator would wait depends on what it takes for a batch: say it with --step-ms.";
+        let unknown = "Give the time that the accelerator takes for a batch with --step-ms, to learn whether it would wait.";
         return std::iter::once(unknown.to_owned()).chain(layout.window.advice()).collect();
     };
     let margin =
@@ -89,20 +88,18 @@ pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &DataLa
             Bound::Fetching => {
                 if let Some(then) = better(Change::RowCache) {
                     advice.push(format!(
-                        "A row cache of {}: as now in epoch 1, then {} (margin {then:.2}).",
+                        "A row cache of {}: no change in epoch 1, {} from epoch 2 on (margin {then:.2}).",
                         bytes(layout.held),
                         busy(then)
                     ));
                 }
                 if let Some(then) = better(Change::FreeStore) {
-                    advice.push(format!(
-                        "A store that is fast enough, nearer or faster: {} (margin {then:.2}).",
-                        busy(then)
-                    ));
+                    advice
+                        .push(format!("A nearer or faster store: up to {} (margin {then:.2}).", busy(then)));
                 }
                 if layout.columns.0 == layout.columns.1 && layout.columns.1 > 1 {
                     advice.push(format!(
-                        "All {} are read: leave out with --columns what the model does not see.",
+                        "All {} are read: name only those that the model needs with --columns.",
                         counted(layout.columns.1 as u64, "column")
                     ));
                 }
@@ -135,10 +132,10 @@ fn verdict(margin: f64, demand: &Demand) -> String {
     let accelerators = if demand.ranks == 1 { "The accelerator" } else { "The accelerators" };
     match margin {
         safe if safe >= SAFE_MARGIN => format!(
-            "{accelerators} will be fed: {safe:.1} times what is taken can be given, so a hiccup does not show."
+            "{accelerators} will not wait: the loader can deliver {safe:.1} times the rows that are needed, so short delays do not matter."
         ),
         near if near >= 1.0 => format!(
-            "{accelerators} will be fed, but near the cliff: a margin of {near:.2} leaves little for a hiccup; {SAFE_MARGIN} is safe."
+            "{accelerators} will hardly wait, but a margin of {near:.2} is too small for short delays; {SAFE_MARGIN} is safe."
         ),
         short => format!("{accelerators} will wait {} of the time.", percent(1.0 - short)),
     }
@@ -165,13 +162,13 @@ fn threads(measured: &Measured, demand: &Demand, now: f64) -> Option<String> {
     match measured.threads_for(demand.rows_per_second) {
         Some(needed) => (needed > measured.processors).then(|| {
             format!(
-                "To prepare that much takes about {}; this machine gives {}.",
+                "Preparing the rows that are needed takes about {}; this machine has {}.",
                 counted(u64::from(needed), "processor"),
                 measured.processors
             )
         }),
         None => {
-            Some("No number of such processors prepares that much: share the ranks among machines.".into())
+            Some("No number of such processors can prepare the rows that are needed: spread the ranks over several machines.".into())
         }
     }
 }
@@ -210,7 +207,9 @@ mod tests {
         let found = advice(&measured(), 2_000.0, &layout());
         assert!(found.contains("will wait 50.0 % of the time"), "{found}");
         assert!(
-            found.contains("A row cache of 64.4 GB: as now in epoch 1, then 100.0 % utilisation"),
+            found.contains(
+                "A row cache of 64.4 GB: no change in epoch 1, 100.0 % utilisation from epoch 2 on"
+            ),
             "{found}"
         );
         assert!(!found.contains("thread"), "threads do not help: {found}");
@@ -231,21 +230,23 @@ mod tests {
         let all = Measured { threads: 8, store, ..measured() };
         let found = advice(&all, 10_000.0, &layout());
         assert!(
-            found.contains("To prepare that much takes about 36 processors; this machine gives 8"),
+            found
+                .contains("Preparing the rows that are needed takes about 36 processors; this machine has 8"),
             "{found}"
         );
         let found = advice(&all, 1e6, &layout());
-        assert!(found.contains("No number of such processors"), "{found}");
+        assert!(found.contains("No number of such processors can prepare"), "{found}");
     }
 
     #[test]
     fn a_safe_margin_calls_for_nothing() {
         let found = advice(&measured(), 500.0, &layout());
         assert!(
-            found.starts_with("The accelerator will be fed: 2.0 times") && found.lines().count() == 1,
+            found.starts_with("The accelerator will not wait: the loader can deliver 2.0 times")
+                && found.lines().count() == 1,
             "{found}"
         );
-        assert!(advice(&measured(), 900.0, &layout()).contains("near the cliff"));
+        assert!(advice(&measured(), 900.0, &layout()).contains("too small for short delays"));
     }
 
     #[test]

@@ -22,14 +22,14 @@ use crate::options::{LoaderOptions, Order};
 /// How many row groups a trial's window holds. The rate hardly depends on the window, and a small one is full
 /// at once.
 const WINDOW_GROUPS: u64 = 4;
-/// How many row groups, and batches, a trial from a cache has in memory: few, so that it does not fetch much
-/// further ahead than it runs.
+/// How many row groups, and how many batches, a trial from a cache holds in memory. The number is small, so
+/// that the trial does not read far ahead.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
 /// How many bytes of rows, or of pixels, may be written to the local disk for a measurement.
 const MAX_SCRATCH_BYTES: u64 = 2 << 30;
-/// How many passes may be needed to fill a cache: a disk that falls behind keeps some rows only in a later
-/// pass.
+/// How many passes may be needed to fill a cache: if the disk falls behind, some rows are kept only in a
+/// later pass.
 const MAX_FILLING_PASSES: u32 = 4;
 /// How many row groups the first fetch reads.
 const FIRST_GROUPS: usize = 4;
@@ -76,13 +76,13 @@ impl Bench<'_> {
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
         progress.advance(1);
-        // Raw pixels have no other form.
+        // Raw pixels are kept in one form only.
         let pixels = match self.options.image.iter().any(|(_, image)| image.has_form(Form::Pixels)) {
             false => None,
             true => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), MAX_SCRATCH_BYTES)?;
                 let few = (now.batches / PIXEL_BATCHES_DIVISOR).max(2);
-                // The cache must hold several row groups of pixels, so this trial does not have little
+                // The cache must hold several row groups of pixels, so this trial does not run with little
                 // memory.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
@@ -221,7 +221,7 @@ impl Bench<'_> {
             let (done, ended) = std::sync::mpsc::channel();
             let working = scope.spawn(move || {
                 let outcome = work();
-                // The receiver is gone only after a panic.
+                // Sending fails only if the receiver is gone, which happens only after a panic.
                 let _ = done.send(());
                 outcome
             });

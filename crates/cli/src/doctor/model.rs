@@ -1,11 +1,11 @@
 //! Predicts the rate of a loader after a change: arithmetic on the measurements.
 //!
-//! A batch is complete when its bytes were fetched and prepared. The two run in parallel, so the slower one
-//! decides the rate; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and
-//! Chidambaram, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). If all processors are
-//! busy, the processor time of fetching is lost to preparing.
+//! A batch is complete when its bytes were fetched and prepared. Fetching and preparing run in parallel, so
+//! the slower one decides the rate; DS-Analyzer predicts data stalls in the same way (Mohan, Phanishayee,
+//! Raniwala and Chidambaram, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). If all
+//! processors are busy, the processor time of fetching is lost to preparing.
 //!
-//! Preparing with `t` threads follows Amdahl's law, fitted to the rates with one thread and with all.
+//! Preparing with `t` threads follows Amdahl's law, fitted to the rates with one thread and with all threads.
 //! Fetching follows Little's law: the bytes that may be in flight arrive once in the time of a request, until
 //! the link is full.
 
@@ -85,11 +85,11 @@ pub(super) struct Measured {
     /// The size of a row in a cache that keeps images as pixels, in bytes.
     pub(super) pixel_bytes: Option<f64>,
     /// The speed of the cache's disk without the page cache, in bytes per second, and the size of a row on
-    /// it.
+    /// the disk in bytes.
     pub(super) disk: Option<f64>,
     pub(super) row_bytes: f64,
-    /// The number of rows in the data set, and how many of their bytes the page cache is trusted to keep from
-    /// one epoch to the next.
+    /// The number of rows in the data set, and how many of their bytes the page cache is expected to keep
+    /// from one epoch to the next.
     pub(super) rows: u64,
     pub(super) remembered: u64,
 }
@@ -130,8 +130,8 @@ impl Measured {
     /// The rate after a change; `None` if the measurements do not allow a prediction.
     pub(super) fn predict(&self, change: Change) -> Option<Rate> {
         Some(match change {
-            // If the store is the limit, the store's own rate is better: bytes that were fetched before the
-            // first batch would distort the other.
+            // If the store is the limit, its own rate is the better prediction: the loader's rate is
+            // distorted by bytes that were fetched before the first batch.
             Change::None if self.is_bound_by_store() => self.store.rate,
             Change::None => self.now,
             Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),
@@ -149,9 +149,9 @@ impl Measured {
 
     /// The fewest threads that prepare `rows` rows per second, if there were enough processors for them.
     pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
-        const MOST: u32 = 1024;
+        const MAX_THREADS: u32 = 1024;
         let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
-        (1..=MOST).find(enough)
+        (1..=MAX_THREADS).find(enough)
     }
 
     /// The rate of `threads` threads from a warm row cache, in rows per second.

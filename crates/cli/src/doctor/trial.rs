@@ -22,7 +22,7 @@ pub(super) struct Trial {
     pub(super) parquet: f64,
 }
 
-/// How many rows or bytes had come at a time, in seconds of running.
+/// How many rows or bytes had arrived at a time, in seconds since the trial began.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) at: f64,
@@ -31,7 +31,7 @@ pub(super) struct Mark {
 
 /// Runs epochs for `time`, or until there is a second batch. If `again_after` is given, the same epoch begins
 /// again after that many batches, so that its rows were read before. The row groups that were prefetched are
-/// then wasted, so an epoch that has no more batches is followed by the next one instead.
+/// then wasted, so after the last batch of an epoch the next epoch begins instead.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];

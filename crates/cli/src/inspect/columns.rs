@@ -18,25 +18,26 @@ use serde::Serialize;
 use super::pages;
 use crate::units::{bytes, percent};
 
-/// In place of a codec, for columns that are the keys of folders.
+/// The text in place of a codec, for columns that are the keys of folders.
 const FOLDERS: &str = "folders";
 
 /// The type of a column that `pack` wrote.
 const COEFFICIENTS: &str = "JPEG coefficients";
 
-/// The end of the path of the leaf that every vector has one value of.
+/// The end of the path of a leaf that has exactly one value for each vector.
 const VECTOR_TYPE: &str = ".type";
 
-/// One leaf column; the leaves of a vector of Spark ML are one.
+/// One leaf column. The leaves of a vector of Spark ML count as one column.
 #[derive(Serialize)]
 pub(super) struct LeafColumn {
-    /// Its path: the column's name, and for nested ones the names inside.
+    /// The path of the leaf: the column's name, followed by the names inside a nested column.
     pub(super) name: String,
-    /// As it is delivered.
+    /// The type that batches deliver.
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) nullable: bool,
-    /// Binary values, or the bytes in Hugging Face's image struct: likely encoded images.
+    /// Whether the values are binary, or bytes in Hugging Face's image struct, and so are likely encoded
+    /// images.
     #[serde(skip)]
     pub(super) binary: bool,
     #[serde(skip)]
@@ -46,14 +47,14 @@ pub(super) struct LeafColumn {
     pub(super) values: u64,
     pub(super) codecs: BTreeSet<String>,
     pub(super) encodings: BTreeSet<String>,
-    /// Whether all chunks have an offset index: where each page begins.
+    /// Whether all chunks have an offset index, which says where each page begins.
     pub(super) page_index: bool,
-    /// The largest page of the first file, by its page index.
+    /// The size of the largest page of the first file, which its page index gives.
     pub(super) largest_page_bytes: Option<u64>,
 }
 
 impl LeafColumn {
-    /// Mean bytes of a value as stored.
+    /// The mean size of a stored value, in bytes.
     pub(super) fn mean_value(&self) -> u64 {
         self.stored_bytes / self.values.max(1)
     }
@@ -67,12 +68,12 @@ impl LeafColumn {
     }
 }
 
-/// What the footers say together.
+/// The sums over the footers of all files.
 #[derive(Default)]
 pub(super) struct FooterTotals {
     /// All leaf columns, in the order of the first file.
     pub(super) columns: Vec<LeafColumn>,
-    /// Bytes of all chunks of each row group that holds rows.
+    /// The bytes of all chunks in each row group that holds rows.
     pub(super) group_bytes: Vec<u64>,
     /// The programs that wrote the files.
     pub(super) written_by: BTreeSet<String>,
@@ -100,7 +101,7 @@ impl FooterTotals {
     }
 }
 
-/// All leaf columns of the first file, without its row groups.
+/// The leaf columns of the first file, with nothing counted yet.
 fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
     let pages = pages::largest(&catalog.files[0], footer);
     let empty = |name: String, kind: String, nullable: bool| LeafColumn {
@@ -137,7 +138,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
             ..empty(descriptor.path().string(), kind, field.is_some_and(Field::is_nullable))
         }
     });
-    // Those that no file holds.
+    // Constant columns are in no file, so they are added here.
     let constants = catalog.files[0].constants.iter().map(|constant| {
         let field = &constant.field;
         let codecs = BTreeSet::from([FOLDERS.to_owned()]);
@@ -160,7 +161,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
 }
 
 impl LeafColumn {
-    /// Whether a leaf of this path belongs to it.
+    /// Whether a leaf of this path belongs to this column.
     fn has(&self, leaf: &str) -> bool {
         match leaf.strip_prefix(&self.name) {
             Some("") => true,
@@ -172,12 +173,12 @@ impl LeafColumn {
     fn add(&mut self, leaf: &str, chunk: &ColumnChunkMetaData) {
         self.stored_bytes += chunk.byte_range().1;
         self.uncompressed_bytes += chunk.uncompressed_size().max(0) as u64;
-        // Each vector has one type.
+        // Only the leaf of a vector's type has exactly one value for each vector.
         if !self.is_vector || leaf[self.name.len()..] == *VECTOR_TYPE {
             self.values += chunk.num_values().max(0) as u64;
         }
         let codec = chunk.compression().to_string().to_lowercase();
-        // "zstd(zstdlevel(1))": the level does not matter here.
+        // A codec is written like "zstd(zstdlevel(1))", and the level does not matter here.
         self.codecs.insert(codec.split('(').next().unwrap_or_default().to_owned());
         self.encodings.extend(chunk.encodings().map(spell));
         self.page_index &= chunk.offset_index_offset().is_some();
@@ -188,7 +189,7 @@ fn spell(encoding: Encoding) -> String {
     encoding.to_string().to_lowercase().replace('_', " ")
 }
 
-/// How many parts of a leaf's path lead to the vector that it belongs to, in the column or in its structures.
+/// How many parts of a leaf's path lead to the vector that the leaf belongs to; `None` if it belongs to none.
 fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
     let mut data_type = field.data_type();
     for (depth, part) in parts.iter().enumerate().skip(1) {
@@ -201,7 +202,7 @@ fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
     None
 }
 
-/// The type of a leaf's column as a reader of the batches sees it.
+/// The type that batches deliver for the column of a leaf.
 fn delivered(field: &Field, parts: &[String]) -> String {
     match field.data_type() {
         DataType::Struct(fields) if parts.len() > 1 && SparkMl::of(field.data_type()).is_none() => {
@@ -212,7 +213,7 @@ fn delivered(field: &Field, parts: &[String]) -> String {
     }
 }
 
-/// The type of a field: what its extension type says that it holds, if it is one of ours.
+/// The type of a field. For an extension type of this library, it names the content.
 fn named(field: &Field) -> String {
     match is_packed(field) {
         Ok(false) => TypeName(field.data_type()).to_string(),
@@ -226,7 +227,7 @@ fn is_binary(field: &Field, parts: &[String]) -> bool {
     kind == "binary" || kind.starts_with(COEFFICIENTS)
 }
 
-/// The columns, one a line.
+/// Writes the columns, one on each line.
 pub(super) fn table(columns: &[LeafColumn], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let names: Vec<(Cow<'_, str>, Cow<'_, str>)> =
         columns.iter().map(|column| (escaped(&column.name), escaped(&column.kind))).collect();

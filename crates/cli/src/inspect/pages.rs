@@ -1,4 +1,4 @@
-//! How large pages are: the page index of the first file is read, where that is a local one.
+//! The sizes of pages, which are read from the page index of the first file if that file is local.
 
 use std::fs::File;
 use std::ops::Range;
@@ -6,11 +6,12 @@ use std::ops::Range;
 use forebay_base::panics::caught;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-/// The longest page index that is read. A footer can claim any length, and the Parquet crate takes as much memory.
-const LONGEST_INDEX: i64 = 64 << 20;
+/// The largest page index that is read, in bytes. A footer can claim any length, and the Parquet crate
+/// allocates that much memory.
+const MAX_INDEX_BYTES: i64 = 64 << 20;
 
-/// The largest page of each leaf column of `file`, which has this footer; empty where its page index is absent or out of
-/// reach.
+/// The largest page of each leaf column of `file`, whose footer is given. Returns nothing if the page index
+/// is missing or cannot be reached.
 pub(super) fn largest(file: &forebay_store::catalog::File, footer: &ParquetMetaData) -> Vec<Option<u64>> {
     if !is_small(footer) {
         return Vec::new();
@@ -23,13 +24,14 @@ pub(super) fn largest(file: &forebay_store::catalog::File, footer: &ParquetMetaD
     })
 }
 
-/// Whether the page index is in a range of the file that is not too long: the Parquet crate reads all of it at once.
+/// Whether the page index is a range of the file that is not too long, because the Parquet crate reads it as
+/// a whole.
 fn is_small(metadata: &ParquetMetaData) -> bool {
     let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
     let ranges = || chunks().flat_map(index_ranges);
     let start = ranges().map(|range| range.start).min().unwrap_or(0);
     let end = ranges().map(|range| range.end).max().unwrap_or(0);
-    end.saturating_sub(start) <= LONGEST_INDEX
+    end.saturating_sub(start) <= MAX_INDEX_BYTES
 }
 
 fn index_ranges(chunk: &ColumnChunkMetaData) -> impl Iterator<Item = Range<i64>> {
@@ -41,7 +43,7 @@ fn index_ranges(chunk: &ColumnChunkMetaData) -> impl Iterator<Item = Range<i64>>
     columns.into_iter().chain(range(chunk.offset_index_offset(), chunk.offset_index_length()))
 }
 
-/// Without a page index there is no advice, and no failure.
+/// Reads the page index of a local file; `None` if there is none or it cannot be read.
 fn read(location: &str) -> Option<ParquetMetaData> {
     let file = File::open(location).ok()?;
     ParquetMetaDataReader::new()

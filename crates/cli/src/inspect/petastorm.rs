@@ -1,4 +1,4 @@
-//! The schema of Petastorm beside the files: by which a loader decodes the columns.
+//! The schema that Petastorm wrote beside the files. A loader decodes columns as it says.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use forebay::petastorm::{Codec, Unischema};
 use forebay_base::error::escaped;
 use serde::Serialize;
 
-/// The schema of a data set.
+/// The schema that Petastorm wrote for a data set.
 #[derive(Serialize)]
 pub(super) struct SchemaReport {
     name: String,
     fields: Vec<Field>,
 }
 
-/// A field of it.
+/// A field of the schema.
 #[derive(Serialize)]
 struct Field {
     name: String,
@@ -24,7 +24,7 @@ struct Field {
 }
 
 impl SchemaReport {
-    pub(super) fn of(schema: &Unischema) -> Self {
+    pub(super) fn describe(schema: &Unischema) -> Self {
         let fields = schema.fields.iter().map(|field| Field {
             name: field.name.clone(),
             dtype: field.dtype.to_string(),
@@ -37,7 +37,7 @@ impl SchemaReport {
 }
 
 impl Field {
-    /// Type and shape: "float32[None, 4]".
+    /// The type and shape of the field, such as "float32[None, 4]".
     fn kind(&self) -> String {
         let side = |side: &Option<u64>| side.map_or_else(|| "None".to_owned(), |side| side.to_string());
         match &self.shape[..] {
@@ -89,7 +89,7 @@ mod tests {
             ],
         };
         assert_eq!(
-            SchemaReport::of(&schema).to_string(),
+            SchemaReport::describe(&schema).to_string(),
             "Schema of Petastorm \"Photos\", by which a loader decodes the columns\n\
              boxes    float32[None, 4]  NdarrayCodec(), nullable\n\
              x\\u{1b}  float32           as stored\n"

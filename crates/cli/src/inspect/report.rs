@@ -19,7 +19,7 @@ use crate::window::WindowSizes;
 pub(super) struct Report {
     pub(super) locations: Vec<String>,
     pub(super) fingerprint: String,
-    /// The tables that the locations are.
+    /// The tables that the locations name.
     pub(super) tables: Vec<TableReport>,
     pub(super) files: usize,
     pub(super) file_bytes: u64,
@@ -45,7 +45,7 @@ pub(super) struct TableReport {
     pub(super) format: &'static str,
     location: String,
     version: u64,
-    /// When it was written.
+    /// The time when the version was written.
     time: Option<String>,
     features: Vec<String>,
     partition_columns: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) struct TableReport {
 }
 
 impl TableReport {
-    pub(super) fn of(table: &TableVersion) -> Self {
+    pub(super) fn describe(table: &TableVersion) -> Self {
         TableReport {
             format: table.format,
             location: source::shown(&table.location),
@@ -90,12 +90,12 @@ impl fmt::Display for TableReport {
 pub(super) struct Refused {
     column: String,
     why: String,
-    /// The whole sentence, with the next move.
+    /// The error message with its hint.
     #[serde(skip)]
     sentence: String,
 }
 
-/// How even something is.
+/// The smallest, mean and largest of some sizes.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Spread {
     count: u64,
@@ -106,7 +106,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    pub(super) fn of(values: impl Iterator<Item = u64>) -> Self {
+    pub(super) fn measure(values: impl Iterator<Item = u64>) -> Self {
         let empty = Spread { count: 0, min: u64::MAX, mean: 0, max: 0, total: 0 };
         let mut spread = values.fold(empty, |so_far, value| Spread {
             count: so_far.count + 1,
@@ -122,7 +122,7 @@ impl Spread {
 }
 
 impl Refused {
-    pub(super) fn of(refusal: &Error) -> Self {
+    pub(super) fn describe(refusal: &Error) -> Self {
         let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
         Refused { column, why: refusal.cause().to_owned(), sentence: refusal.sentence(console::option) }
     }

@@ -1,9 +1,9 @@
 //! The axes of a plot: from values to positions, and the round numbers that are written beside an axis.
 
-/// How many numbers fit along an axis, approximately.
+/// The approximate number of labels along an axis.
 const TICKS: f64 = 5.0;
-/// The most powers of ten that are written along an axis.
-const MOST_POWERS: usize = 6;
+/// The most powers of ten that are labelled along an axis.
+const MAX_LABELLED_POWERS: usize = 6;
 
 /// One axis of a plot.
 pub(crate) struct Axis {
@@ -49,7 +49,7 @@ impl Axis {
         let from = least.log10().floor() as i32;
         let to = (most.log10().ceil() as i32).max(from + 1);
         let power = |exponent: i32| 10f64.powi(exponent);
-        let every = ((to - from + 1) as usize).div_ceil(MOST_POWERS);
+        let every = ((to - from + 1) as usize).div_ceil(MAX_LABELLED_POWERS);
         Axis {
             from: power(from),
             to: power(to),
@@ -72,7 +72,7 @@ impl Axis {
     }
 }
 
-/// The smallest number of at least `least` among 1, 2, 5, 10, 20 and so on, at any power of ten.
+/// The smallest number that is at least `least` among 1, 2, 5, 10, 20 and so on, at any power of ten.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let digit = least / power;

@@ -22,7 +22,7 @@ pub(crate) struct Group {
 /// An earlier run that a run is compared with.
 #[derive(Clone, Copy)]
 pub(crate) struct Against<'a> {
-    /// The name of its file.
+    /// The name of the earlier report's file.
     pub(crate) name: &'a str,
     pub(crate) report: &'a Value,
 }

@@ -16,7 +16,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// JSON as the content of a script element, which would end at the first `</script`, even inside a string.
+/// Makes JSON safe inside a script element, which would end at the first `</script`, even inside a string.
 pub(crate) fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -33,7 +33,7 @@ impl Latencies {
         self.bins.iter().map(|bin| bin.calls).sum()
     }
 
-    /// The share of calls that took no longer, by duration.
+    /// The share of calls that took at most each duration.
     fn cumulative(&self) -> Vec<(f64, f64)> {
         let calls = self.calls() as f64;
         let begin = self.bins.first().map(|first| (first.up_to_ms / BIN, 0.0));
@@ -83,7 +83,7 @@ pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<S
         plot.legend([("second", "this run"), ("before", "before")]);
     }
     plot.line("second", now.cumulative());
-    // A label that would overlap the one before is left to the sentence below the plot.
+    // If a label would overlap the one before, only the sentence below the plot has it.
     let mut labelled = f64::NEG_INFINITY;
     for (name, ms) in [("p50", now.p50), ("p99", now.p99), ("p99.9", now.p999)] {
         if ms > 0.0 && plot.place(ms) - labelled > MIN_LABEL_SHARE {

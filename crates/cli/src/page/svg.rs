@@ -6,11 +6,11 @@ use std::fmt::Write;
 use super::axis::Axis;
 use super::html::escaped;
 
-/// The size of a plot in its own units; the page scales it to its width. On a page of 420 pixels the plot has
-/// about 370 of them, in which the texts can still be read.
+/// The size of a plot in its own units; the page scales it to its width. On a page 420 pixels wide, the plot
+/// is about 370 pixels wide and its texts are still readable.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 310.0;
-/// The height of a lying bar, in which its texts have room.
+/// The height of a horizontal bar, in which its texts have room.
 const LYING_BAR: f64 = 28.0;
 /// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
 const LEFT: f64 = 112.0;
@@ -52,7 +52,7 @@ impl Plot {
         }
     }
 
-    /// The plot with room for `bars` lying bars.
+    /// A plot with room for `bars` horizontal bars.
     pub(crate) fn with_lying_bars(mut self, bars: usize) -> Self {
         self.height = TOP + BOTTOM + bars as f64 * LYING_BAR;
         self
@@ -70,7 +70,7 @@ impl Plot {
         self.x.place(x)
     }
 
-    /// Says what classes of marks mean.
+    /// Adds the meanings of classes of marks to the legend.
     pub(crate) fn legend<T: Into<String>>(&mut self, meanings: impl IntoIterator<Item = (T, T)>) {
         self.legend.extend(meanings.into_iter().map(|(class, meaning)| (class.into(), meaning.into())));
     }
@@ -145,7 +145,7 @@ impl Plot {
         ));
     }
 
-    /// Draws a thin horizontal bar at the lower edge of a [lying bar](Self::lying_bar), with a tooltip.
+    /// Draws a thin horizontal bar at the lower edge of a [horizontal bar](Self::lying_bar), with a tooltip.
     pub(crate) fn lying_rule(&mut self, class: &str, (from, to): (f64, f64), length: f64, tip: &str) {
         let ((left, bottom), (right, top)) = (self.at(0.0, from), self.at(length, to));
         let (width, height) = ((right - left).max(1.0), (bottom - top) / 5.0);

@@ -1,4 +1,4 @@
-//! The files of a report: a page, or a folder with the report of each rank and a page of all of them.
+//! The files of a report: either a page, or a folder with the report of each rank and one page of all ranks.
 
 use std::fs;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::page::is_page;
 const INDEX: &str = "index.html";
 /// How often a page is made anew because another rank has written its report meanwhile.
 const TRIES: usize = 16;
-/// The beginning of a page that decides whether it may be replaced, in bytes.
+/// How many bytes at the beginning of a page decide whether it may be replaced.
 const HEAD: u64 = 1_024;
 
 /// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder,
@@ -26,8 +26,8 @@ const HEAD: u64 = 1_024;
 /// remains has the reports of all of them.
 ///
 /// # Errors
-/// `Io` if a file cannot be written, `Invalid` if the file that would be replaced is something else than a
-/// page of this library.
+/// `Io` if a file cannot be written, and `Invalid` if the file that would be replaced is not a page of this
+/// library.
 pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     if !is_folder(to) {
         check_replaced(to)?;
@@ -44,8 +44,8 @@ pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     let mut texts = read(to)?;
     for _ in 0..TRIES {
         replace(&index, &render(found(&texts, report), report)?)?;
-        // Another rank may have written its report after the reports were read, and its page before this
-        // one: whichever page comes last has to be of what is there after it.
+        // Another rank may have written its report after the reports were read, and its page before this one.
+        // Whichever page comes last must show all reports that are there after it.
         let now = read(to)?;
         if now == texts {
             break;
@@ -55,7 +55,7 @@ pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     Ok(index)
 }
 
-/// Whether a path names a folder: anything but a file of HTML.
+/// Whether a path names a folder: any name that does not end in `.html`.
 fn is_folder(to: &Path) -> bool {
     let is_html = |end: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| end.eq_ignore_ascii_case(html));
     to.is_dir() || !to.extension().is_some_and(is_html)
@@ -65,7 +65,7 @@ fn file_name(rank: u32) -> String {
     format!("rank-{rank}.json")
 }
 
-/// The text of each report in a folder with the name of its file, by rank.
+/// The text and the file name of each report in a folder, by rank.
 fn read(folder: &Path) -> Result<Vec<(String, String)>> {
     let names = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
     let number = |name: &str| name.strip_prefix("rank-")?.strip_suffix(".json")?.parse::<u32>().ok();
@@ -74,14 +74,14 @@ fn read(folder: &Path) -> Result<Vec<(String, String)>> {
     names.sort_unstable();
     let text = |name: String| match fs::read_to_string(folder.join(&name)) {
         Ok(text) => Some(Ok((name, text))),
-        // Somebody has removed it since the folder was listed.
+        // Another process has removed the file since the folder was listed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(Err(failed(&folder.join(name), &error))),
     };
     names.into_iter().filter_map(|(_, name)| text(name)).collect()
 }
 
-/// The reports of the run that `own` is of.
+/// Finds the reports that are of the same run as `own`.
 fn found(texts: &[(String, String)], own: &RankReport) -> Collected {
     let mut found = Collected { ranks: Vec::new(), left_out: Vec::new() };
     for (name, text) in texts {
@@ -96,7 +96,7 @@ fn found(texts: &[(String, String)], own: &RankReport) -> Collected {
     found
 }
 
-/// Refuses to replace a file that is something else than a page of this library.
+/// Refuses to replace a file that is not a page of this library.
 fn check_replaced(file: &Path) -> Result<()> {
     let mut head = Vec::new();
     match fs::File::open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head)) {
@@ -109,7 +109,7 @@ fn check_replaced(file: &Path) -> Result<()> {
     }
 }
 
-/// Replaces a file as a whole: a reader finds the text that was there, or the new one.
+/// Replaces a file as a whole: a reader finds either the old text or the new one.
 fn replace(file: &Path, text: &str) -> Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
@@ -119,7 +119,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
     let part = file.with_file_name(name);
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
     written.map_err(|error| {
-        // The part is worth nothing without the rest.
+        // A part of the file is useless, so it is removed.
         let _ = fs::remove_file(&part);
         failed(file, &error)
     })

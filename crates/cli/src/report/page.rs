@@ -10,7 +10,7 @@ use crate::page::{self, HtmlPage};
 /// The page of the reports that were found. `own` is the report of the rank that makes the page.
 pub(super) fn render(found: Collected, own: &RankReport) -> Result<String> {
     let mut summary = Summary::new(found.ranks);
-    let course = RunCourse::of(&summary);
+    let course = RunCourse::from_summary(&summary);
     let plots = [
         course.as_ref().map(RunCourse::utilisation),
         course.as_ref().and_then(RunCourse::waits),

@@ -9,18 +9,18 @@ use crate::units::{percent, seconds};
 /// The most ranks that are drawn one by one.
 const MAX_LINES: usize = 8;
 /// The fewest buckets that make a curve.
-const FEWEST_BUCKETS: usize = 2;
+const MIN_CURVE_BUCKETS: usize = 2;
 /// The most stages that have an area of their own; the others share one.
 const MAX_AREAS: usize = 5;
 /// The least share of the waits that a stage needs for an area of its own.
 const MIN_AREA_SHARE: f64 = 0.01;
-/// The least share of the time that has to be waited for the waits to be drawn.
+/// The least share of the time that has to be spent waiting for the waits to be drawn.
 const MIN_WAITED_SHARE: f64 = 0.001;
 
 /// The course of a run over time.
 pub(super) struct RunCourse {
     ranks: Vec<Vec<Bucket>>,
-    /// The ranks together.
+    /// The course of all ranks together.
     all: Vec<Bucket>,
     width: f64,
     unit: Unit,
@@ -34,7 +34,7 @@ struct Unit {
 
 impl RunCourse {
     /// The course of a run; `None` if it is too short for a curve.
-    pub(super) fn of(summary: &Summary) -> Option<Self> {
+    pub(super) fn from_summary(summary: &Summary) -> Option<Self> {
         let (ranks, width) = summary.timelines();
         let buckets = ranks.iter().map(Vec::len).max().unwrap_or(0);
         let at = |bucket: usize| {
@@ -47,7 +47,7 @@ impl RunCourse {
             time if time < 4.0 * 3600.0 => Unit { name: "minutes", seconds: 60.0 },
             _ => Unit { name: "hours", seconds: 3600.0 },
         };
-        (buckets >= FEWEST_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
+        (buckets >= MIN_CURVE_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
     }
 
     /// The width of a bucket in words.
@@ -121,7 +121,7 @@ impl RunCourse {
             Stage::ALL.into_iter().filter(|stage| total.waits.of(*stage) >= least).collect();
         longest.sort_by(|one, other| total.waits.of(*other).total_cmp(&total.waits.of(*one)));
         longest.truncate(MAX_AREAS);
-        // The areas lie upon each other from storage to the training loop.
+        // The areas are stacked from storage to the training loop.
         let drawn: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| longest.contains(stage)).collect();
         let share = |of: &dyn Fn(&Bucket) -> f64| -> Vec<f64> {
             let one = |bucket: &Bucket| {
@@ -168,10 +168,10 @@ impl RunCourse {
 
     /// The rows that the training loops got, bucket by bucket.
     pub(super) fn rates(&self) -> Option<String> {
-        // The last bucket is not over.
+        // The last bucket is not complete.
         let whole = &self.all[..self.all.len() - 1];
         let rates: Vec<f64> = whole.iter().map(|bucket| bucket.rows as f64 / self.width).collect();
-        if rates.len() < FEWEST_BUCKETS {
+        if rates.len() < MIN_CURVE_BUCKETS {
             return None;
         }
         let (least, most) =

@@ -11,7 +11,7 @@ use super::RankReport;
 const MAX_RANKS_IN_FULL: usize = 8;
 /// The largest share of a run that the wait for the first batch may take before the run counts as short.
 const MAX_START_SHARE: f64 = 0.25;
-/// The upper ends of bins that belong together differ by rounding alone.
+/// The upper ends of equal bins differ by rounding alone.
 const SAME_BIN: f64 = 1.01;
 
 /// A training run.
@@ -25,13 +25,13 @@ pub(super) struct Summary {
     batch_size: u64,
     rows: u64,
     batches: u64,
-    /// The time of the longest rank within epochs.
+    /// The longest time that a rank spent within epochs.
     pub(super) seconds: f64,
     rows_per_second: f64,
-    /// The least share of its time in which a rank had its batch.
+    /// The share of the time in which a rank had its batch, for the rank with the least.
     busy_min: Option<f64>,
     first_batch: f64,
-    /// The figures of `next()` of the rank that fared worst.
+    /// The times of `next()` on the rank that fared worst.
     pub(super) next: NextTimes,
     pub(super) next_histogram: Vec<NextBin>,
     pub(super) too_short: bool,
@@ -138,7 +138,7 @@ impl Summary {
     /// The timelines of all ranks with buckets of the same width, and that width in seconds.
     pub(super) fn timelines(&self) -> (Vec<Vec<Bucket>>, f64) {
         let width = self.ranks.iter().map(|rank| rank.stats.timeline.bucket_seconds).fold(1.0, f64::max);
-        // Widths are doubled again and again, so each is a whole number of times another.
+        // Widths are doubled again and again, so each width is a whole multiple of the smaller ones.
         let widened = |timeline: &Timeline| {
             let each = (width / timeline.bucket_seconds.max(f64::MIN_POSITIVE)).round().max(1.0) as usize;
             timeline.buckets.chunks(each).map(together).collect()

@@ -1,4 +1,4 @@
-//! A picture while it is drawn.
+//! The canvas on which a picture is drawn.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use super::colour::Colour;
 
 /// Height in pixels at which one texel of a material is one pixel.
 const REFERENCE_HEIGHT: f32 = 375.0;
-/// Finer steps blur, coarser ones alias.
+/// The range of texels per pixel. Smaller steps look blurred, and larger ones alias.
 const STEPS: Range<f32> = 0.6..2.0;
 
-/// A picture being drawn, top row first.
+/// A picture that is being drawn, with its rows from the top.
 pub(super) struct Canvas {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Texels for each pixel.
+    /// The number of texels for each pixel.
     pub(super) step: f32,
     pub(super) pixels: Vec<Colour>,
 }
@@ -28,7 +28,7 @@ impl Canvas {
         &mut self.pixels[y * self.width..][..self.width]
     }
 
-    /// The columns and rows within `reach` of a point, cut at the edges.
+    /// The columns and rows within `reach` of a point, cut off at the edges.
     pub(super) fn around(&self, x: f32, y: f32, reach: f32) -> (Range<usize>, Range<usize>) {
         let span = |middle: f32, end: usize| {
             let from = (middle - reach).floor().clamp(0.0, end as f32) as usize;
@@ -37,7 +37,7 @@ impl Canvas {
         (span(x, self.width), span(y, self.height))
     }
 
-    /// The mean of each `by` × `by` block.
+    /// The picture at a smaller scale: each pixel is the mean of a block of `by` × `by`.
     pub(super) fn reduced(self, by: usize) -> Canvas {
         if by == 1 {
             return self;

@@ -1,8 +1,8 @@
-//! One picture: surfaces over surfaces, bodies that show its class, and the camera that took it.
+//! Draws one picture: overlapping surfaces, shapes that show its class, and the effects of a camera.
 //!
-//! Surfaces that lie over each other, as many of each size as cover the same area, give a picture what a
-//! decoder notices of a photograph. At 500×375, 4:2:0 and a quality of 90 to 95, mean over pictures and
-//! deviation:
+//! The surfaces overlap, and those of each size cover the same area. For a decoder, such a picture resembles
+//! a photograph. The table gives means and standard deviations over pictures of 500×375 with 4:2:0 and a
+//! quality of 90 to 95:
 //!
 //! | | Kodak's photographs and five under CC0 | drawn |
 //! |---|---:|---:|
@@ -22,15 +22,15 @@ use super::material::Tile;
 use crate::random::Random;
 
 /// Pictures smaller than this are drawn larger and averaged down, as a camera's optics would.
-const SMALLEST_DRAWN: u32 = 128;
-/// Radius of the largest surface, as a share of the height, and of the smallest of a picture with much
-/// detail.
+const MIN_DRAWN_PIXELS: u32 = 128;
+/// The radii of surfaces as a share of the picture's height: the smallest of a picture with much detail, and
+/// the largest.
 const RADII: Range<f32> = 0.012..0.5;
-/// How often surfaces cover a picture.
+/// How many times the surfaces together cover a picture's area.
 const COVER: f32 = 3.0;
-/// The texture of surfaces in pictures with least and with most detail.
+/// The contrast of a surface's texture, in pictures with the least and with the most detail.
 const CONTRASTS: Range<f32> = 0.02..0.9;
-/// Noise of the sensor in good and in bad light, in levels.
+/// The noise of the sensor in good and in bad light, in levels of a channel.
 const NOISE: Range<f32> = 0.3..4.0;
 
 /// Draws the pictures of a data set.
@@ -49,16 +49,17 @@ impl Artist {
 
     /// The class of row `row`.
     pub(super) fn label(&self, row: u64) -> u32 {
-        // Its own stream: the label does not depend on how the picture is drawn.
+        // Labels have their own random stream, so that they do not depend on how the picture is drawn.
         Random::new(self.seed ^ u64::MAX, row).below(self.classes)
     }
 
-    /// Picture `row` as RGB bytes, and the random numbers that are left, for how it is stored.
+    /// Draws picture `row` as RGB bytes. Also returns the random stream after it, which decides how the
+    /// picture is stored.
     pub(super) fn paint(&self, row: u64) -> (Vec<u8>, Random) {
         let mut random = Random::new(self.seed, row);
-        let enlarged = SMALLEST_DRAWN.div_ceil(self.width.min(self.height)).max(1);
+        let enlarged = MIN_DRAWN_PIXELS.div_ceil(self.width.min(self.height)).max(1);
         let mut canvas = Canvas::new((self.width * enlarged) as usize, (self.height * enlarged) as usize);
-        // Pictures differ more in how much detail they have than in anything else.
+        // The amount of detail varies more between pictures than anything else.
         let detail = random.unit();
         self.fill(&mut canvas, &mut random, detail);
         for body in 0..2 + random.below(3) {
@@ -69,7 +70,7 @@ impl Artist {
         (rgb, random)
     }
 
-    /// Surfaces over a background that fades from top to bottom.
+    /// Draws surfaces over a background that fades from top to bottom.
     fn fill(&self, canvas: &mut Canvas, random: &mut Random, detail: f32) {
         let hue = random.unit();
         let mut shade = |value| hsv(hue + random.between(-0.1, 0.1), random.between(0.05, 0.4), value);
@@ -84,7 +85,7 @@ impl Artist {
         let contrast = CONTRASTS.start + (CONTRASTS.end - CONTRASTS.start) * detail * detail;
         let mut left = COVER * (canvas.width * canvas.height) as f32;
         while left > 0.0 {
-            // All sizes cover the same area, so that there are four times as many of half the size.
+            // Surfaces of each size cover the same area, so there are four times as many of half the size.
             let share = random.unit();
             let radius = (share / smallest.powi(2) + (1.0 - share) / largest.powi(2)).sqrt().recip();
             left -= 2.0 * radius * radius;
@@ -93,7 +94,8 @@ impl Artist {
     }
 }
 
-/// Exposure, white balance, a lens that darkens the corners, and a sensor that is not free of noise.
+/// The effects of a camera: exposure, white balance, a lens that darkens the corners, and a sensor with
+/// noise.
 struct Camera {
     gain: Colour,
     vignette: f32,
@@ -101,8 +103,8 @@ struct Camera {
 }
 
 impl Camera {
-    /// A camera whose pictures were taken `enlarged` times as large and averaged down, some of their noise
-    /// with them.
+    /// A camera for pictures that are drawn `enlarged` times as large and then averaged down, which removes
+    /// some of their noise.
     fn new(random: &mut Random, enlarged: u32) -> Self {
         let exposure = random.between(0.88, 1.08);
         let gain = [
@@ -111,7 +113,7 @@ impl Camera {
             exposure * random.between(0.94, 1.06),
         ];
         let vignette = random.between(0.05, 0.30);
-        // Squared, because most photographs are taken in good light.
+        // The number is squared because most photographs are taken in good light.
         let noise = NOISE.start + (NOISE.end - NOISE.start) * random.unit().powi(2);
         let noise = noise / (enlarged as f32).sqrt();
         Camera { gain, vignette, noise }
@@ -138,10 +140,10 @@ impl Camera {
     }
 }
 
-/// Four numbers of mean 0 and standard deviation 1, each the sum of two bytes: bell-shaped enough for a
-/// sensor.
+/// Returns four numbers with mean 0 and standard deviation 1. Each is the sum of two random bytes, which is
+/// close enough to a normal distribution for a sensor.
 fn noise(bits: u64) -> [f32; 4] {
-    /// Standard deviation of the sum of two uniform bytes.
+    /// The standard deviation of the sum of two uniform bytes.
     const SPREAD: f32 = 104.5;
     const MEAN: f32 = 255.0;
     let bytes = bits.to_le_bytes();
@@ -149,7 +151,7 @@ fn noise(bits: u64) -> [f32; 4] {
 }
 
 fn level(value: f32) -> u8 {
-    // `as` saturates.
+    // Casting with `as` saturates.
     (value + 0.5) as u8
 }
 

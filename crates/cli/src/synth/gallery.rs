@@ -1,4 +1,4 @@
-//! A user's own images, to be written as they are.
+//! A user's own images, which are stored unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use forebay_base::{Error, Place, Result};
 
 use crate::random::Random;
 
-/// The ends of names that images have.
+/// The file name extensions of images.
 const ENDINGS: [&str; 9] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "jpe"];
 
 /// The images of a folder, in the order in which they are written.
 #[derive(Default)]
 pub(crate) struct Gallery {
     images: Vec<Photo>,
-    /// Other files of the folder.
+    /// The number of other files in the folder.
     pub(super) others: u64,
 }
 
@@ -24,9 +24,9 @@ struct Photo {
 }
 
 impl Gallery {
-    /// The images in and below `folder`, in an order that `seed` draws. Folders directly below it are
-    /// classes, numbered in the order of their names; without any, all images are of class 0.
-    pub(super) fn of(folder: &Path, seed: u64) -> Result<Self> {
+    /// Finds the images in and below `folder`, in an order drawn with `seed`. The folders directly below it
+    /// are classes, numbered in the order of their names; without any, all images are of class 0.
+    pub(super) fn open(folder: &Path, seed: u64) -> Result<Self> {
         let mut gallery = Gallery::default();
         gallery.add(folder, 0)?;
         let classes = sorted(folder)?.into_iter().filter(|path| path.is_dir());
@@ -38,7 +38,8 @@ impl Gallery {
                 .at(Place::file(folder.display().to_string()))
                 .hint(format!("images are files that end in .{}", ENDINGS.join(", ."))));
         }
-        // A class lies together in its folder, and would lie together in row groups.
+        // The images of a class are together in their folder; without shuffling, they would be together in
+        // row groups.
         let mut random = Random::new(seed, 0);
         for last in (1..gallery.images.len()).rev() {
             gallery.images.swap(last, random.below(last as u32 + 1) as usize);
@@ -54,18 +55,18 @@ impl Gallery {
         self.photo(row).label
     }
 
-    /// The file of row `row`, as it is.
+    /// Reads the file of row `row`, unchanged.
     pub(super) fn image(&self, row: u64) -> Result<Vec<u8>> {
         let path = &self.photo(row).path;
         fs::read(path).map_err(|error| unreadable(path, &error))
     }
 
-    /// The image of a row; after the last one the first comes again.
+    /// The image of a row. After the last image, the first one is used again.
     fn photo(&self, row: u64) -> &Photo {
         &self.images[(row % self.len()) as usize]
     }
 
-    /// Adds the images of one folder, and not of those below.
+    /// Adds the images of one folder, without those of the folders below it.
     fn add(&mut self, folder: &Path, label: u32) -> Result<()> {
         for path in sorted(folder)?.into_iter().filter(|path| !path.is_dir()) {
             match is_image(&path) {
@@ -78,13 +79,13 @@ impl Gallery {
 
     fn add_all(&mut self, folder: &Path, label: u32) -> Result<()> {
         self.add(folder, label)?;
-        // A link could lead back to where it is.
+        // Links to folders are not followed, since a link could lead back to its own folder.
         let mut below = sorted(folder)?.into_iter().filter(|path| path.is_dir() && !path.is_symlink());
         below.try_for_each(|below| self.add_all(&below, label))
     }
 }
 
-/// The contents of a folder without hidden files, by name.
+/// Lists a folder without its hidden files, sorted by name.
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let entries = entries.map_err(|error| unreadable(folder, &error))?;

@@ -1,17 +1,18 @@
-//! The things in a picture: surfaces that lie over each other like leaves, as in photographs, each with an
-//! outline, a colour, a light and a texture of its own.
+//! The shapes in a picture. They overlap like leaves, as surfaces in photographs do, and each has an outline,
+//! a colour, a light and a texture of its own.
 
 use super::canvas::Canvas;
 use super::colour::{Colour, hsv, mix};
 use super::material::Tile;
 use crate::random::Random;
 
-/// Hues that go round by the golden ratio keep neighbouring classes apart, however many there are.
+/// The step between the hues of neighbouring classes: multiples of the golden ratio stay apart for any number
+/// of classes.
 const HUE_STEP: f32 = 0.618_034;
-/// Outlines that can be distinguished.
+/// The outlines of shapes, which are easy to distinguish.
 const OUTLINES: [Outline; 6] =
     [Outline::Ball, Outline::Crate, Outline::Diamond, Outline::Cone, Outline::Ring, Outline::Star];
-/// Stripes across a body of a class.
+/// The number of stripes across the shape of a class.
 const STRIPES: f32 = 3.0;
 
 #[derive(Clone, Copy)]
@@ -24,26 +25,26 @@ enum Outline {
     Star,
 }
 
-/// One surface; lengths in pixels.
+/// One surface, with lengths in pixels.
 pub(super) struct PaintedLeaf {
     outline: Outline,
     x: f32,
     y: f32,
     radius: f32,
-    /// Height over width.
+    /// The height divided by the width.
     squash: f32,
     turn: f32,
     colour: Colour,
-    /// How much brighter it is towards the light, which is at the upper left.
+    /// How much brighter the surface is at its upper left, where the light comes from.
     light: f32,
     contrast: f32,
     striped: bool,
-    /// Where its texture begins.
+    /// The place in the texture where the surface's texture begins.
     texel: (f32, f32),
 }
 
 impl PaintedLeaf {
-    /// A surface that helps to fill a picture, with a hue near `hue`.
+    /// A surface that fills a part of the picture, with a hue near `hue`.
     pub(super) fn any(canvas: &Canvas, random: &mut Random, radius: f32, hue: f32, contrast: f32) -> Self {
         let saturation = 0.5 * random.unit().powi(2);
         PaintedLeaf {
@@ -55,14 +56,14 @@ impl PaintedLeaf {
             turn: random.between(0.0, std::f32::consts::PI),
             colour: hsv(hue + random.between(-0.15, 0.15), saturation, random.between(0.12, 0.92)),
             light: random.between(0.0, 0.4),
-            // Most surfaces of a photograph are smooth, or out of focus.
+            // Most surfaces of a photograph are smooth or out of focus.
             contrast: contrast * random.unit().powi(2),
             striped: false,
             texel: texel(random),
         }
     }
 
-    /// A body whose outline, colour and stripes show its class; the `main` one is large and in the middle.
+    /// A shape whose outline, colour and stripes show its class; the `main` one is large and in the middle.
     pub(super) fn of_class(canvas: &Canvas, random: &mut Random, class: u32, main: bool) -> Self {
         let (width, height) = (canvas.width as f32, canvas.height as f32);
         let (size, reach) = match main {
@@ -86,7 +87,7 @@ impl PaintedLeaf {
         }
     }
 
-    /// Paints it over what is there.
+    /// Paints the surface over the picture.
     pub(super) fn paint(&self, canvas: &mut Canvas, texture: &Tile) {
         let (sin, cos) = self.turn.sin_cos();
         let (columns, rows) = canvas.around(self.x, self.y, self.radius * std::f32::consts::SQRT_2);
@@ -96,7 +97,8 @@ impl PaintedLeaf {
             for (x, pixel) in columns.clone().zip(&mut canvas.row(y)[columns.clone()]) {
                 let dx = (x as f32 - self.x) / self.radius;
                 let (across, down) = (dx * cos + dy * sin, (dy * cos - dx * sin) / self.squash);
-                // Half a pixel on either side of the outline is mixed: no staircase.
+                // Half a pixel on either side of the outline is mixed with the background, so that the edge
+                // is smooth.
                 let cover = self.outline.inside(across, down) * self.radius * self.squash + 0.5;
                 if cover <= 0.0 {
                     continue;
@@ -112,7 +114,7 @@ impl PaintedLeaf {
 }
 
 impl Outline {
-    /// About the distance of a point to the outline, positive inside, in units of the radius.
+    /// The approximate distance of a point to the outline in units of the radius, positive inside.
     fn inside(self, x: f32, y: f32) -> f32 {
         let (across, down) = (x.abs(), y.abs());
         match self {
@@ -126,7 +128,7 @@ impl Outline {
     }
 }
 
-/// A place on a tile.
+/// Draws a place in the texture.
 fn texel(random: &mut Random) -> (f32, f32) {
     (random.between(0.0, 512.0), random.between(0.0, 512.0))
 }

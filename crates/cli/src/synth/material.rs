@@ -1,23 +1,23 @@
 //! A texture with the statistics of nature: power falls with the square of the frequency, as it does in
 //! photographs.
 //!
-//! It is a tile that wraps around, made once for a data set and sampled at another place for each surface:
-//! new noise for each would cost more than everything else.
+//! The texture is a tile that repeats. It is made once for a data set, and each surface samples it at another
+//! place: new noise for each surface would cost more than everything else.
 
 use crate::random::Random;
 
-/// Side of a tile: a power of two, so that wrapping is a mask.
+/// The side of a tile in texels. It is a power of two, so that coordinates wrap around by a mask.
 const SIDE: usize = 512;
-/// Each octave is twice as fine as the one before and this much as strong.
+/// The strength of an octave relative to the one before, which is half as fine.
 const PERSISTENCE: f32 = 0.75;
-/// Cells of the coarsest octave across a tile.
+/// The number of cells of the coarsest octave across a tile.
 const COARSEST: usize = 8;
 
-/// One texture, mean 0, standard deviation 1.
+/// One texture, with mean 0 and standard deviation 1.
 pub(super) struct Tile(Vec<f32>);
 
 impl Tile {
-    /// The texture of a data set: octaves of value noise.
+    /// Makes the texture of a data set from octaves of value noise.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, u64::MAX);
         let mut texels = vec![0.0; SIDE * SIDE];
@@ -33,7 +33,7 @@ impl Tile {
         Tile(texels)
     }
 
-    /// The texture at one place, interpolated; neither may be negative.
+    /// The interpolated texture at a place, whose coordinates may not be negative.
     pub(super) fn at(&self, u: f32, v: f32) -> f32 {
         const MASK: usize = SIDE - 1;
         let (x, y) = (u as usize & MASK, v as usize & MASK);
@@ -47,7 +47,7 @@ impl Tile {
 
 fn add_octave(texels: &mut [f32], random: &mut Random, cells: usize, strength: f32) {
     let lattice: Vec<f32> = (0..cells * cells).map(|_| random.between(-strength, strength)).collect();
-    // The cell of a texel, the next one, and the smoothed way to it.
+    // Returns the cell of a texel, the next cell, and the smoothed fraction of the way between them.
     let cell = |texel: usize| {
         let size = SIDE / cells;
         let t = (texel % size) as f32 / size as f32;

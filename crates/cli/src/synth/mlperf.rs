@@ -1,9 +1,10 @@
 //! Rows in the shapes that MLPerf Storage v3.0 publishes for its Parquet workloads.
 //!
 //! Columns, types and lengths are those of `configs/dlio/workload/{flux,dlrm}_b200.yaml` in
-//! github.com/mlcommons/storage. Its generator fills every column with random numbers, stores columns of several numbers
-//! as lists of fixed length, allows nulls and writes none, and leaves dictionaries to the writer's defaults; the same is
-//! done here. The distribution of the numbers is not published: here their mantissas are random.
+//! github.com/mlcommons/storage. Its generator fills every column with random numbers, stores columns of
+//! several numbers as lists of fixed length, declares columns nullable but writes no nulls, and leaves
+//! dictionaries to the writer's defaults. This module does the same. The distribution of the numbers is not
+//! published: here their mantissas are random.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use rayon::prelude::*;
 
 use crate::random::Random;
 
-/// Flux trains on the results of its frozen encoders: the columns of a sample, and how many float32 each holds.
+/// The columns of a sample of Flux and how many float32 each holds. Flux trains on the outputs of frozen
+/// encoders.
 const EMBEDDINGS: [(&str, usize); 5] = [
     ("t5_encodings", 524_328),
     ("clip_encodings", 409),
@@ -27,20 +29,20 @@ const EMBEDDINGS: [(&str, usize); 5] = [
     ("timestamp", 7),
 ];
 
-/// The columns `feature_000` to `feature_199` of DLRM: `b` is int8, `h`, `f` and `d` are floats of 16, 32 and 64 bits;
-/// those in capitals are read, the others only stored.
+/// The types of the columns `feature_000` to `feature_199` of DLRM: `b` is int8; `h`, `f` and `d` are floats
+/// of 16, 32 and 64 bits. Training reads the columns in capitals; the others are only stored.
 const FEATURES: &str = "\
     hhddfhfbhbfFdfbhfFFhDdddhFfhhfdFdfhhdbbbhFhFdbdddF\
     fbbFffbfHFdhdbfhbFHfhFhfFDhbfdbbffhbhbFbFFHFDdFHbh\
     hdhfdhhfdfddbhhbBDfbhhbbbhbbfbhfdhhdhFddhFbbdfdFdd\
     bbbdDFfbFhFhFhdhdhfBdhbdbbbbhhBdddhdBbhFdbdfdFfddh";
 
-/// A sample of Flux in bytes.
+/// The size of a sample of Flux, in bytes.
 pub(crate) const EMBEDDING_BYTES: u64 = 2_164_832;
-/// The bytes of a row of DLRM that are read.
+/// How many bytes of a row of DLRM training reads.
 pub(crate) const FEATURE_BYTES: u64 = 160;
 
-/// A bit pattern whose mantissa is random: a number of at least 1 and less than 2.
+/// Returns the bit pattern of a float with a random mantissa, which is at least 1 and less than 2.
 fn one_to_two(random: u64, exponent: u64, mantissa_bits: u32) -> u64 {
     exponent << mantissa_bits | random >> (u64::BITS - mantissa_bits)
 }
@@ -61,7 +63,7 @@ fn item() -> FieldRef {
     Arc::new(Field::new_list_field(DataType::Float32, true))
 }
 
-/// The columns of Flux.
+/// The schema of Flux.
 pub(super) fn embedding_schema() -> Schema {
     let list = |length: usize| DataType::FixedSizeList(item(), length as i32);
     Schema::new(EMBEDDINGS.map(|(name, length)| Field::new(name, list(length), true)).to_vec())
@@ -89,7 +91,7 @@ pub(super) fn embeddings(seed: u64, first: u64, rows: usize, schema: &Arc<Schema
     RecordBatch::try_new(schema.clone(), columns).or_fail()
 }
 
-/// The columns of DLRM.
+/// The schema of DLRM.
 pub(super) fn feature_schema() -> Schema {
     let field = |(at, letter): (usize, char)| {
         let data_type = match letter.to_ascii_lowercase() {
@@ -140,7 +142,7 @@ fn drawn<T: forebay_arrow::datatypes::ArrowNativeType>(
     Buffer::from_vec((0..rows).map(|_| draw(random)).collect())
 }
 
-/// Bit patterns as an array of numbers.
+/// Makes an array of numbers from their bit patterns.
 fn numbers<T: ArrowPrimitiveType>(patterns: Buffer, length: usize) -> PrimitiveArray<T> {
     PrimitiveArray::new(ScalarBuffer::new(patterns, 0, length), None)
 }

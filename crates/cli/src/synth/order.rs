@@ -1,4 +1,4 @@
-//! What is to be made: the kind of rows, and their layout in files.
+//! The order for a data set: the kind of its rows, and their layout in files.
 
 use std::ops::RangeInclusive;
 
@@ -9,19 +9,20 @@ use super::gallery::Gallery;
 pub(crate) enum RowKind {
     Jpeg,
     Png,
-    /// A user's own images.
+    /// A user's own images
     Own,
     Table,
     Tokens(usize),
-    /// The rows that MLPerf Storage reads for Flux,
+    /// The rows that MLPerf Storage reads for Flux, made for `bench` alone
     Embeddings,
-    /// and for DLRM; both are made for `bench` alone.
+    /// The rows that MLPerf Storage reads for DLRM, made for `bench` alone
     Features,
 }
 
 impl RowKind {
-    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
-    /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
+    /// The rows of a row group. Most row groups take 10 to 20 MB: large enough for a disk or a store to
+    /// stream, small enough to shuffle. Those of MLPerf Storage are as published: a whole file of 623 MB for
+    /// Flux, and 4.7 MB for DLRM.
     pub(crate) fn rows_per_group(self) -> u64 {
         match self {
             RowKind::Jpeg | RowKind::Own => 100,
@@ -53,12 +54,12 @@ pub(crate) struct Order {
     pub(crate) height: u32,
     pub(crate) quality: RangeInclusive<u8>,
     pub(crate) classes: u32,
-    /// The images, where they are not drawn.
+    /// The user's own images, if the pictures are not drawn.
     pub(crate) gallery: Gallery,
     pub(crate) seed: u64,
 }
 
-/// How the rows are laid out in files.
+/// How the rows are divided into row groups and files.
 pub(crate) struct FileLayout {
     pub(crate) rows: u64,
     pub(crate) rows_per_group: u64,

@@ -1,4 +1,4 @@
-//! Rows without pictures: a table of the shape of Criteo's click logs, and token lists.
+//! Makes rows without pictures: a table like Criteo's click logs, and token lists.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use rayon::prelude::*;
 
 use crate::random::Random;
 
-/// How often each of the 13 numbers is null in Criteo's logs.
+/// The share of nulls in each of the 13 columns of numbers in Criteo's logs.
 const NULLS: [f32; 13] = [0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.0005, 0.04, 0.45, 0.04, 0.76, 0.22];
-/// How many values each of the 26 categories takes there.
+/// The number of different values in each of the 26 columns of categories in Criteo's logs.
 const CARDINALITIES: [u32; 26] = [
     1_460, 583, 8_000_000, 2_000_000, 305, 24, 12_517, 633, 3, 93_145, 5_683, 7_000_000, 3_194, 27, 14_992,
     5_000_000, 10, 5_652, 2_173, 4, 6_500_000, 18, 15, 286_181, 105, 142_572,
 ];
-/// Words of the GPT-2 tokeniser.
+/// The number of words that the GPT-2 tokeniser knows.
 const VOCABULARY: u32 = 50_257;
-/// How often a token follows from the one before, so that there is something to learn.
+/// The share of tokens that follow from the token before, so that a model can learn something.
 const PREDICTABLE: f32 = 0.5;
 
-/// The columns of a table row.
+/// The schema of the table.
 pub(super) fn click_schema() -> Schema {
     let label = std::iter::once(Field::new("label", DataType::Int32, false));
     let numbers = (1..=NULLS.len()).map(|i| Field::new(format!("I{i}"), DataType::Float32, true));
@@ -48,16 +48,17 @@ pub(super) fn clicks(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>) -
     RecordBatch::try_new(schema.clone(), arrays).or_fail()
 }
 
-/// Clicked or not, about a quarter of the time; likelier where the second number, which is never null, is large.
+/// Makes labels: about a quarter are clicks, which are likelier where the second number, which is never null,
+/// is large.
 fn labels(seed: u64, first: u64, rows: usize) -> Int32Array {
     const SECOND: u64 = 2;
-    const LARGE: f32 = 10.0;
+    const LARGE_VALUE: f32 = 10.0;
     let mut number = Random::new(seed.wrapping_add(SECOND), first);
     let mut chance = Random::new(seed ^ u64::MAX, first);
     (0..rows)
         .map(|_| {
-            let large = heavy_tailed(&mut number) > LARGE;
-            // The number's stream spends one draw on whether it is null.
+            let large = heavy_tailed(&mut number) > LARGE_VALUE;
+            // The first draw of a number's stream decides whether the number is null.
             number.unit();
             i32::from(chance.chance(if large { 0.45 } else { 0.12 }))
         })
@@ -73,11 +74,12 @@ fn numbers(random: &mut Random, rows: usize, nulls: f32) -> Float32Array {
         .collect()
 }
 
-/// Whole numbers with a long tail: log-normal.
+/// Draws whole numbers with a long tail from a log-normal distribution.
 fn heavy_tailed(random: &mut Random) -> f32 {
     const MEAN: f32 = 2.0;
     const SPREAD: f32 = 1.5;
-    // Twelve uniform numbers would be closer to the bell; three are faster, and the tail is the logarithm's anyway.
+    // The sum of twelve uniform numbers would be closer to a normal distribution. Three are faster, and the
+    // logarithm shapes the tail anyway.
     let bell = 2.0 * (random.unit() + random.unit() + random.unit() - 1.5);
     (MEAN + SPREAD * bell).exp().floor()
 }
@@ -86,18 +88,18 @@ fn categories(random: &mut Random, rows: usize, cardinality: u32) -> Int32Array 
     (0..rows).map(|_| common_first(random, cardinality)).collect()
 }
 
-/// 0..n, each value about inversely as likely as its rank, as words and products are.
+/// Draws a value from 0 to `n - 1`, each about inversely as likely as its rank, like words and products.
 fn common_first(random: &mut Random, n: u32) -> i32 {
     ((n as f32 + 1.0).powf(random.unit()) as i32 - 1).clamp(0, n as i32 - 1)
 }
 
-/// The column of a token list.
+/// The schema of token lists.
 pub(super) fn token_schema() -> Schema {
     let item = Arc::new(Field::new_list_field(DataType::Int32, true));
     Schema::new(vec![Field::new("tokens", DataType::List(item), false)])
 }
 
-/// Lists `first..first + rows`, each of `length` tokens.
+/// Makes the lists `first..first + rows`, each of `length` tokens.
 pub(super) fn tokens(
     seed: u64,
     first: u64,
@@ -127,7 +129,7 @@ pub(super) fn tokens(
     RecordBatch::try_new(schema.clone(), vec![Arc::new(list)]).or_fail()
 }
 
-/// The token that most often comes after `token`.
+/// The token that comes most often after `token`.
 fn follower(token: i32) -> i32 {
     const STRIDE: u32 = 31;
     ((token as u32 * STRIDE + 7) % VOCABULARY) as i32

@@ -1,7 +1,7 @@
-//! Rows to files: laid out as a trainer wants them, and whole or absent.
+//! Writes rows to files that are laid out for training. A file is either complete or missing.
 //!
-//! Pictures are stored uncompressed (they are compressed already), without a dictionary, without statistics, and in
-//! small pages, so that a reader can take a few rows without fetching the others.
+//! Pictures are stored without further compression, without a dictionary, without statistics, and in small
+//! pages, so that a reader can take a few rows without fetching the others.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,27 +22,29 @@ use super::draw::Artist;
 use super::order::{FileLayout, Order, RowKind};
 use super::{encode, mlperf, table};
 
-/// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
+/// The writer checks the page size after this many values. With the usual 1,024, pictures would make pages of
+/// 12 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
-/// A page of pictures: a few rows of 65 KB, or many tiny ones.
+/// The size of a page of pictures in bytes: a few pictures of 65 KB, or many tiny ones.
 const IMAGE_PAGE_BYTES: usize = 256 << 10;
-/// Rows drawn between two updates of the progress bar; a multiple of any sensible number of cores.
+/// The number of rows drawn between two updates of the progress bar: a multiple of the usual numbers of
+/// cores.
 const ROWS_AT_A_TIME: u64 = 64;
 
-/// Embeddings are 2 MB each.
+/// The number of embeddings made at a time, each of which takes 2 MB.
 const EMBEDDINGS_AT_A_TIME: u64 = 8;
 
-/// The suffix of a file until it is complete.
+/// The suffix of a file that is not complete.
 const UNFINISHED: &str = ".tmp";
 
-/// The result of writing.
+/// The files and rows that were written.
 pub(crate) struct WriteOutcome {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
 }
 
-/// Creates `dir`, and refuses one that is not empty unless `force` is given; then an earlier set of this program is
-/// removed, so that its rows do not mix with the new ones.
+/// Creates `dir`. Refuses a folder that is not empty, unless `force` is given; then an earlier data set of
+/// this program is removed, so that its rows do not mix with the new ones.
 pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     let place = || Place::file(dir.display().to_string());
     let at = |error: std::io::Error| error.into_error().at(place());
@@ -75,7 +77,7 @@ fn name(number: u64, count: u64) -> String {
     format!("part-{number:05}-of-{count:05}.parquet")
 }
 
-/// Whether `file` is a name that [`name`] gives, finished or not.
+/// Whether `file` is a name that [`name`] gives, complete or not.
 fn is_ours(file: &str) -> bool {
     let finished = file.strip_suffix(UNFINISHED).unwrap_or(file);
     let numbers =
@@ -84,7 +86,7 @@ fn is_ours(file: &str) -> bool {
         == Some(finished)
 }
 
-/// Writes all files; `done` is called with the number of finished rows.
+/// Writes all files, and calls `done` with the number of rows finished.
 pub(crate) fn files(
     dir: &Path,
     order: &Order,
@@ -106,7 +108,7 @@ pub(crate) fn files(
         written.bytes += pool
             .install(|| file(&path, &studio, rows, layout.rows_per_group, &mut done))
             .map_err(|error| {
-                // What is not whole is of no use, and may be what fills the disk.
+                // An incomplete file is useless, and may be the one that fills the disk.
                 let _ = fs::remove_file(unfinished(&path));
                 let error = match error.kind() {
                     ErrorKind::Io => error.hint("name a folder on a disk that has room"),
@@ -118,7 +120,7 @@ pub(crate) fn files(
     Ok(written)
 }
 
-/// What came of writing: a disk that fails is not damaged Parquet.
+/// Converts the result of writing: a full or failing disk is not reported as damaged Parquet.
 fn done_to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
     written.map_err(|error| match error {
         ParquetError::External(source) if source.is::<std::io::Error>() => {
@@ -128,14 +130,14 @@ fn done_to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
     })
 }
 
-/// What a file is called until it is whole.
+/// The name of a file until it is complete.
 fn unfinished(path: &Path) -> PathBuf {
     let mut longer = path.as_os_str().to_owned();
     longer.push(UNFINISHED);
     PathBuf::from(longer)
 }
 
-/// One file, under another name until it is whole.
+/// Writes one file, under another name until it is complete.
 fn file(
     path: &Path,
     studio: &Studio<'_>,
@@ -166,7 +168,7 @@ fn file(
     Ok(bytes)
 }
 
-/// The place where rows are made.
+/// The source of rows for the writer.
 struct Studio<'a> {
     order: &'a Order,
     artist: Artist,
@@ -189,7 +191,7 @@ impl<'a> Studio<'a> {
         Studio { order, artist, schema: Arc::new(schema) }
     }
 
-    /// Tables are random by column and row group, so a group is made in one piece.
+    /// A table is drawn by column and row group, so a whole row group is made at once.
     fn rows_at_a_time(&self) -> u64 {
         match self.order.kind {
             RowKind::Table | RowKind::Features => u64::MAX,
@@ -201,7 +203,7 @@ impl<'a> Studio<'a> {
     fn properties(&self) -> WriterProperties {
         let common = WriterProperties::builder()
             .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
-            // Row groups end at each `flush`.
+            // Row groups end only where the code calls `flush`.
             .set_max_row_group_row_count(None);
         match self.order.kind {
             RowKind::Jpeg | RowKind::Png | RowKind::Own => {
@@ -218,7 +220,7 @@ impl<'a> Studio<'a> {
         }
     }
 
-    /// Rows `first..first + rows`.
+    /// Makes the rows `first..first + rows`.
     fn batch(&self, first: u64, rows: u64) -> Result<RecordBatch> {
         match self.order.kind {
             RowKind::Jpeg | RowKind::Png | RowKind::Own => self.pictures(first, rows),
@@ -279,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A decoder's work is in proportion to them.
+    /// A decoder's work is proportional to the bytes of a picture.
     #[test]
     fn drawn_photographs_have_as_many_bytes_as_taken_ones() {
         let order = Order {

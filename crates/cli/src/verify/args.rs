@@ -32,11 +32,11 @@ pub(crate) struct Args {
     /// With --mix SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     pub(super) deny: Vec<String>,
-    /// Alter what a rank delivered, to see that this is found
+    /// Alter the rows that a rank delivered, to see that verify finds the fault
     #[arg(long, value_enum, value_name = "FAULT")]
     pub(super) plant: Option<Fault>,
-    /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over
-    /// the same rows
+    /// Run inside this framework, killed once and resumed on one process, beside the framework's own loader
+    /// over the same rows
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = NOT_IN_A_TRAINER)]
     pub(super) trainer: Option<Trainer>,
     /// Report as one JSON object, to a file or to standard output (-)
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-/// The options that a run with a trainer does not have and would ignore.
+/// The options that a run with a trainer would ignore, and which are refused with it.
 const NOT_IN_A_TRAINER: [&str; 16] = [
     "plant",
     "deny",
@@ -76,14 +76,14 @@ Examples:
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
-/// A fault to plant, to see that it is found.
+/// A fault that is planted to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Fault {
-    /// A row comes twice
+    /// A row is delivered twice
     Duplicate,
-    /// A row does not come
+    /// A row is not delivered
     Loss,
-    /// Two rows of a batch come in the wrong order
+    /// Two rows of a batch are swapped
     Swap,
 }
 

@@ -16,7 +16,7 @@ use crate::console::Console;
 /// The verdict of `forebay verify`.
 #[derive(Serialize)]
 pub(super) struct Judgement {
-    /// Whether rows, order and contents are all as they should be.
+    /// Whether rows, order and contents are all right.
     pub(super) is_right: bool,
     /// The number of ranks in each life.
     pub(super) worlds: Vec<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Judgement {
     pub(super) contents: Contents,
 }
 
-/// How often rows came, over all epochs.
+/// How often rows were delivered, over all epochs.
 #[derive(Default, Serialize)]
 pub(super) struct RowCounts {
     /// The number of rows in the data set.
@@ -38,11 +38,11 @@ pub(super) struct RowCounts {
     pub(super) planned_more: u64,
     /// The number of rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
-    /// The number of rows that came another number of times than planned.
+    /// The number of rows that were delivered another number of times than planned.
     pub(super) differing: u64,
 }
 
-/// The number of rows that are denied, and how often one of them came nevertheless.
+/// The number of denied rows, and how often one of them was delivered nevertheless.
 #[derive(Default, Serialize)]
 pub(super) struct Denied {
     pub(super) rows: u64,
@@ -64,7 +64,7 @@ pub(super) struct Contents {
     pub(super) differing: u64,
 }
 
-/// For each row, how often it came and how often that was planned.
+/// For each row, how often it was delivered and how often that was planned.
 type Counts = HashMap<RowName, (u32, u32)>;
 
 impl RowCounts {
@@ -130,7 +130,7 @@ impl Judgement {
 }
 
 impl OrderJudgement {
-    /// Compares what came in a life with the plan, and adds the planned rows of its steps to `counts`.
+    /// Compares the rows of a life with the plan, and adds the planned rows of its steps to `counts`.
     fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);
@@ -179,9 +179,9 @@ fn first_difference(run: &VerifyRun, came: &[ArrivedRow], planned: &[RowName]) -
     let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
     match (came.get(at), planned.get(at)) {
         (Some(row), Some(name)) => {
-            format!("row {at} of the batch is {}; planned was {}", place(row.name), place(*name))
+            format!("row {at} of the batch is {}, but {} was planned", place(row.name), place(*name))
         }
-        (Some(row), None) => format!("{} was delivered, where no row was planned", place(row.name)),
+        (Some(row), None) => format!("{} was delivered, but no row was planned there", place(row.name)),
         (None, Some(name)) => format!("{} was not delivered", place(*name)),
         (None, None) => String::new(),
     }
@@ -198,7 +198,7 @@ fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<Row
         if deny.is_empty() {
             continue;
         }
-        // Only the row ids are needed, but a loader must read some column beside them.
+        // Only the row ids are needed, but a loader must read at least one column besides.
         let mut spec = as_stored(run);
         spec.columns = run.spec.columns.as_ref().map(|columns| columns[..columns.len().min(1)].to_vec());
         spec.deny = deny.clone();

@@ -1,5 +1,4 @@
-//! The lives of a run. A life lasts from a start or a resume until its ranks are killed or have come to the
-//! end.
+//! The lives of a run. A life lasts from a start or a resume until its ranks are killed or have finished.
 
 use std::env;
 use std::io::{BufReader, Read, Write};
@@ -18,7 +17,7 @@ use crate::console::{Console, Progress};
 use crate::location::Location;
 use crate::random::Random;
 
-/// How many steps before a kill the checkpoint may be.
+/// The most steps between a checkpoint and the kill after it.
 const STEPS_LOST: u32 = 4;
 
 /// The run that is verified: its data, its options and its number of epochs.

@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::feed::{self, MixSource, ROW_ID, RowName};
 use crate::location::Location;
 
-/// How long a rank waits for a batch: as long as it takes, since the process that started it can end it.
-const PATIENCE: Duration = Duration::from_hours(24);
+/// How long a rank waits for a batch: practically for ever, since the process that started it can end it.
+const BATCH_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The task of a rank. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct Job {
     pub(super) epochs: u64,
 }
 
-/// A row that came: its name, and a hash of its values.
+/// A row that was delivered: its name, and a hash of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivedRow {
     pub(super) name: RowName,
@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<()> {
         let mut epoch = loader.next_epoch();
         let number = epoch.number();
         loop {
-            match epoch.next_step(PATIENCE) {
+            match epoch.next_step(BATCH_TIMEOUT) {
                 Wait::Step(step) => {
                     let step = step?;
                     loader.handed_over(&step.after);
@@ -110,7 +110,7 @@ pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<A
         let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
         let bytes = RowConverter::new(fields).or_fail()?.convert_columns(&values).or_fail()?;
         for (at, row) in rows.iter_mut().enumerate().filter(|(at, _)| of(*at) == source) {
-            // Rows without columns are all alike.
+            // Rows without columns are all equal.
             row.hash = if names.is_empty() { 0 } else { xxh3_64(bytes.row(at).as_ref()) };
         }
     }

@@ -24,7 +24,7 @@ use crate::location::parse_options;
 use crate::options::Order;
 use crate::units::{count, counted};
 
-/// The task of the interpreter. It comes on standard input, because locations may hold secrets.
+/// The task that the interpreter reads. It comes on standard input, because locations may hold secrets.
 #[derive(Serialize)]
 struct Told {
     trainer: Trainer,
@@ -39,7 +39,7 @@ struct Told {
     window_rows: Option<u64>,
 }
 
-/// The result of the interpreter, without the parts that are only passed on.
+/// The result that the interpreter prints, without the parts that are only passed on.
 #[derive(Deserialize)]
 struct Said {
     title: String,
@@ -57,7 +57,7 @@ struct Said {
     own: TrainerOutcome,
 }
 
-/// How often rows came with one of the loaders.
+/// How often one of the loaders delivered rows.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum TrainerOutcome {
@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Internal,
-            format!("in {}, the delivered rows are not those that were planned", report.title),
+            format!("in {}, the delivered rows differ from the plan", report.title),
         )
         .hint("please report it, with what `forebay verify` printed")),
     }
@@ -133,20 +133,22 @@ fn interpreter() -> Result<Command> {
         }
         _ => Err(Error::new(
             ErrorKind::Unsupported,
-            "trainers run in Python, which this program does not have",
+            "trainers need Python, which this build of the program does not contain",
         )
         .hint(
-            "install the wheel of forebay beside the trainer, and run `forebay verify` of that environment",
+            "install forebay with pip in the environment of the trainer, and run the `forebay` of that environment",
         )),
     }
 }
 
 fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
     if args.loader.order != Order::Window {
-        return Err(Error::invalid("a trainer is fed through a window").hint("leave out --order"));
+        return Err(
+            Error::invalid("verifying a trainer always shuffles through a window").hint("leave out --order")
+        );
     }
     if args.loader.location.names_a_version() {
-        return Err(Error::invalid("a trainer is fed the newest version of a table")
+        return Err(Error::invalid("verifying a trainer always reads the newest version of a table")
             .hint("leave out --version and --timestamp"));
     }
     let (locations, storage_options) = args.loader.location.words();

@@ -53,7 +53,7 @@ pub(super) fn of_rows(
     Ok(found)
 }
 
-/// The wider type as which numbers of a type are read; `None` if they are read as they are.
+/// The wider type as which numbers of a type are read; `None` if they need no wider type.
 fn widened(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(DataType::Int64),

@@ -1,4 +1,4 @@
-//! The program as a user runs it: its results, its refusals, and its output streams.
+//! Runs the program as a user does, and checks its results, refusals and output streams.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop, and say where")]
 
@@ -215,7 +215,8 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
-/// Rows of 1 MiB that are null, so that next to nothing is stored, but the window needs their memory.
+/// The rows are nulls in place of 1 MiB each: almost nothing is stored, but the window needs the memory for
+/// them.
 #[test]
 fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     const ROWS: usize = 100;
@@ -323,7 +324,7 @@ fn a_run_of_one_batch_says_that_it_is_too_short() {
     let line = format!("bench {dir} --image image=rrc32 --batch-size 8 --max-batches 1");
     assert_eq!(json(&line)["too_short"], true);
     assert!(succeed(&line).contains("give it more --seconds or --epochs"));
-    // Hours of steps behind one start would take too long for a test: twenty steps of 50 ms are enough.
+    // A test cannot wait for hours of steps after one start, so it uses twenty steps of 50 ms.
     let long = json(&format!("bench {dir} --batch-size 8 --step-ms 50 --epochs 3 --seconds 60"));
     let (first, whole) = (&long["seconds_to_first_batch"], &long["seconds"]);
     let is_short = first.as_f64().unwrap() > 0.25 * whole.as_f64().unwrap();
@@ -365,7 +366,7 @@ fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
     let first = &json(&plan(0))["ranks"][0];
     let [of_first, full] =
         ["row_groups_of_first_batch", "full_window_step"].map(|field| first[field].as_u64().unwrap());
-    // An eighth of the 40 row groups, which all fit into the window.
+    // The start reads an eighth of the 40 row groups, which all fit into the window.
     assert!(of_first == 5 && (100..140).contains(&full), "{first}");
     let line = format!(
         "the first batch is of {of_first}: the window deals rows while it fills, until step {full}\n"
@@ -466,12 +467,12 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     let report = json(&line);
     let simulated = &report["accelerator"];
     assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
-    // Forty steps are drawn from 15 to 45 ms with a mean of 30, so the run takes at least as long as they do.
+    // Forty steps are drawn from 15 to 45 ms with a mean of 30 ms, so the run takes at least their sum.
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
-        // The burner had a processor for at least 600 ms, while 240 tiny pictures take some ten and the start
-        // takes a hundred.
+        // The burner used a processor for at least 600 ms, while decoding 240 tiny pictures takes about ten
+        // and starting about a hundred.
         let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
         assert!(cpu < 0.4 / 0.24, "the burner is counted: {cpu} s for 1,000 rows");
     }
@@ -690,10 +691,10 @@ fn bench_draws_a_run_over_an_earlier_one() {
         let (file, page) = (at(name), at("now.html"));
         let people = succeed(&format!("{bench} --batch-size 8 --against {file} --report {page}"));
         assert!(people.contains(&format!("against         {name}, ")), "{people}");
-        assert!(people.contains("not the same rows in a batch: 6 before, 8 now"), "{people}");
+        assert!(people.contains("different rows in a batch: 6 in the earlier report, 8 now"), "{people}");
         assert!(!people.contains("not the same data"), "{people}");
         let page = std::fs::read_to_string(page).unwrap();
-        assert!(page.contains("<li>not the same rows in a batch: 6 before, 8 now</li>"));
+        assert!(page.contains("<li>different rows in a batch: 6 in the earlier report, 8 now</li>"));
         assert!(page.contains(&format!("<th scope=\"col\">{name}</th><th scope=\"col\">this run</th>")));
         let rows = before["rows"].as_u64().unwrap();
         assert!(page.contains(&format!("<td>{rows}</td><td><data value=\"{rows}\"")), "both columns");
@@ -1118,7 +1119,7 @@ fn a_cache_is_warmed_used_verified_and_cleared() {
     let less = warmed["stats"]["bytes"].as_u64().unwrap() - 1;
     let shrunk = succeed(&format!("cache {cache} --max-bytes {less}"));
     assert!(
-        shrunk.starts_with("removed: 1 row group, those not used for longest\n5 row groups of "),
+        shrunk.starts_with("removed: 1 row group, the least recently used ones\n5 row groups of "),
         "{shrunk}"
     );
     assert!(succeed(&format!("cache {cache} --clear")).starts_with("cleared: 5 row groups of "));
@@ -1279,7 +1280,7 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
         assert_eq!(output.status.code(), Some(1), "{fault}");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(out.contains(said) && out.contains("NOT as planned in 1 batch"), "{out}");
-        assert!(err.contains("the delivered rows are not those that were planned"), "{err}");
+        assert!(err.contains("the delivered rows differ from the plan"), "{err}");
     }
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
@@ -1300,7 +1301,7 @@ fn an_index_is_written_used_and_written_again() {
     let shown = dir.display();
     let said = succeed(&format!("index {shown}"));
     assert!(said.starts_with(&format!("{shown}/_forebay_index: 2 footers in ")), "{said}");
-    assert!(said.ends_with("; 2 were read for it\n"), "{said}");
+    assert!(said.ends_with("of which 2 were read now\n"), "{said}");
     let out = succeed(&format!("index {shown} --json -"));
     let written: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
@@ -1353,8 +1354,8 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
 
-    // A row that is drawn several times may come once more without being found by the order alone; the rows
-    // show it.
+    // If a row is drawn several times, the order alone does not show that it was delivered once more; the
+    // rows do.
     let line =
         format!("verify {dir} --balance label --draws 400 --columns label --epochs 1 --plant duplicate");
     let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
@@ -1438,7 +1439,7 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
     assert_eq!(report["is_right"], true, "{report}");
     assert!(report["denied"]["rows"].as_u64().unwrap() > 3 && report["denied"]["came"] == 0, "{report}");
     let said = succeed(&format!("verify {mixed} {lists} --epochs 1"));
-    assert!(said.contains("none of which came") && said.contains(": as planned"), "{said}");
+    assert!(said.contains("none of which was delivered") && said.contains(": as planned"), "{said}");
 
     let source = |dir: String| Dataset::open(dir).unwrap();
     let deny = Deny::rows(denied.iter().copied());

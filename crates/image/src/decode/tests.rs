@@ -1,4 +1,4 @@
-//! Each view of a cell is the image that it would be alone.
+//! Tests that each view of a cell equals the image that it would be by itself.
 
 use forebay_base::ErrorKind;
 
@@ -8,7 +8,7 @@ use crate::{Form, Layout, PixelType, Raw, encode_jpeg, pack};
 const WIDTH: u32 = 150;
 const HEIGHT: u32 = 110;
 
-/// The segment of a photograph that is to be turned by a quarter.
+/// An EXIF segment that says that the photograph must be turned by 90 degrees.
 const EXIF_TURNED: &[u8] =
     b"\xFF\xE1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
 
@@ -30,7 +30,7 @@ fn png() -> Vec<u8> {
     file
 }
 
-/// Views as they are common: large and small crops, one with changed colours, and the middle.
+/// Typical views: large and small crops, one with changed colours, and a centre crop.
 fn images() -> Vec<Image> {
     let large = Image::random_resized_crop(48).scale((0.4, 1.0)).flip();
     vec![

@@ -1,19 +1,20 @@
-//! A Gaussian blur of interleaved 8-bit pixels, one axis after the other, mirrored at the borders:
-//! torchvision's.
+//! The Gaussian blur of torchvision for interleaved 8-bit pixels: one axis after the other, mirrored at the
+//! borders.
 
 use super::super::spec::Size;
 
-/// The rows between both axes, kept from one image to the next.
+/// The buffers of a blur between its two axes, which a thread reuses for each image.
 #[derive(Default)]
 pub(crate) struct BlurScratch {
     /// All pixels, blurred along their rows.
     rows: Vec<f32>,
-    /// One row with mirrored pixels at its ends; below, the sums of one row.
+    /// One row with mirrored pixels at its ends.
     padded: Vec<f32>,
+    /// The sums of one row.
     sums: Vec<f32>,
 }
 
-/// The most bytes that a blur takes.
+/// The most bytes that a blur of an image takes.
 pub(super) fn bytes(size: Size, channels: usize, kernel_size: u32) -> u64 {
     let row = u64::from(size.width) * channels as u64;
     let padding = u64::from(kernel_size) * channels as u64;
@@ -21,12 +22,12 @@ pub(super) fn bytes(size: Size, channels: usize, kernel_size: u32) -> u64 {
 }
 
 impl BlurScratch {
-    /// Bytes that it holds.
+    /// The number of bytes that the buffers take.
     pub(crate) fn bytes(&self) -> u64 {
         ((self.rows.capacity() + self.padded.capacity() + self.sums.capacity()) * size_of::<f32>()) as u64
     }
 
-    /// Blurs in place. Half of the kernel must be shorter than either side.
+    /// Blurs pixels in place. Half of the kernel must be shorter than either side of the image.
     pub(super) fn blur(
         &mut self,
         pixels: &mut [u8],
@@ -69,7 +70,8 @@ fn add(sums: &mut [f32], values: &[f32], weight: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
 }
 
-/// The place that mirrors `at` beyond a line of `length`, whose ends are not repeated.
+/// The index within a line of `length` that is the mirror image of `at` beyond its ends, which are not
+/// repeated.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let at = at.abs();

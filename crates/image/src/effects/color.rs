@@ -1,15 +1,16 @@
-//! Brightness, contrast, saturation, hue and grey of interleaved 8-bit pixels, by torchvision's formulas.
+//! Changes brightness, contrast, saturation, hue and grey of interleaved 8-bit pixels, by torchvision's
+//! formulas.
 //!
-//! As there, results are truncated to whole numbers, not rounded.
+//! Results are truncated to whole numbers, not rounded, as in torchvision.
 
 use super::super::spec::RGB;
 
-/// The weights of grey in torchvision; those of Pillow have more digits.
+/// torchvision's weights of the colours in grey. Those of Pillow have more digits.
 const WEIGHTS: [f32; RGB] = [0.2989, 0.587, 0.114];
 
-/// The largest value of a channel.
+/// The largest level of a channel.
 const WHITE: f32 = 255.0;
-/// The factor of a share of white before it is truncated.
+/// The factor that turns a share of white into a level, before it is truncated.
 const LEVELS: f32 = 256.0 - 1e-3;
 /// The number of parts into which the primary and secondary colours divide the circle of hues.
 const SEXTANTS: f32 = 6.0;
@@ -45,7 +46,7 @@ pub(super) fn saturation(pixels: &mut [u8], factor: f64) {
     }
 }
 
-/// Turns the hue of each pixel.
+/// Shifts the hue of each pixel by a part of the circle.
 pub(super) fn hue(pixels: &mut [u8], turns: f64) {
     let turns = turns as f32;
     let (pixels, _) = pixels.as_chunks_mut::<RGB>();
@@ -75,7 +76,7 @@ pub(super) fn hue(pixels: &mut [u8], turns: f64) {
             3 => [low, falling, most],
             4 => [rising, low, most],
             5 => [most, low, falling],
-            // Rounding may reach the whole turn.
+            // Rounding may reach a whole turn, which is the first hue again.
             _ => [most, rising, low],
         };
         *pixel = turned.map(|value| (value * LEVELS) as u8);
@@ -94,13 +95,13 @@ fn level(pixel: [u8; RGB]) -> u8 {
     (r * WEIGHTS[0] + g * WEIGHTS[1] + b * WEIGHTS[2]) as u8
 }
 
-/// Limits a value to the range of bytes, and truncates it.
+/// Limits a value to the range of a byte, and truncates it.
 fn cut(value: f32) -> u8 {
-    // A cast from float to integer saturates.
+    // A cast from a float to an integer saturates.
     value as u8
 }
 
-/// Replaces each value by a function of that value.
+/// Replaces each level by a function of it.
 fn replace(values: &mut [u8], of: impl Fn(f32) -> f32) {
     let table: [u8; 256] = std::array::from_fn(|level| cut(of(level as f32)));
     values.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
@@ -110,7 +111,7 @@ fn replace(values: &mut [u8], of: impl Fn(f32) -> f32) {
 mod tests {
     use super::*;
 
-    /// Some colours, to compare with the results of torchvision's functions on tensors.
+    /// Some colours, for which torchvision's functions on tensors gave the expected results.
     const COLOURS: [u8; 12] = [200, 30, 90, 10, 250, 128, 77, 77, 77, 0, 0, 255];
 
     fn after(change: impl Fn(&mut [u8])) -> [u8; 12] {

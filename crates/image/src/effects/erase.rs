@@ -1,4 +1,4 @@
-//! Boxes that are overwritten, in the number type and layout that are delivered.
+//! Overwrites boxes of delivered images, in their number type and layout.
 
 use half::{bf16, f16};
 
@@ -10,7 +10,7 @@ use super::super::spec::{Image, RGB, RandomErasing, Size};
 /// The number of random boxes that are tried before nothing is erased, as in torchvision.
 const MAX_TRIES: usize = 10;
 
-/// The box that is overwritten.
+/// The box that is overwritten, and its content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Erased {
     rect: Rect,
@@ -18,7 +18,8 @@ pub(crate) struct Erased {
 }
 
 impl Erased {
-    /// A box within an image of this size, smaller than it along both axes; `None` if no try fits.
+    /// Draws a box within an image of this size that is smaller than the image along both axes; `None` if no
+    /// try fits.
     pub(super) fn draw(erasing: &RandomErasing, size: Size, draws: &mut Draws) -> Option<Erased> {
         let area = f64::from(size.height) * f64::from(size.width);
         let log_ratio = (erasing.ratio.0.ln(), erasing.ratio.1.ln());
@@ -52,7 +53,8 @@ impl Erased {
         let (size, channels) = (image.size(), image.channels());
         let (width, plane) = (size.width as usize, size.width as usize * size.height as usize);
         let Rect { x, y, width: columns, height: rows } = self.rect;
-        // The distances to the next pixel of a row and to the next channel of a pixel.
+        // The distances from a pixel to the next one of its row, and from a channel to the next one of its
+        // pixel.
         let (pixel, channel) = match image.pixel_layout() {
             Layout::Nhwc => (channels, 1),
             Layout::Nchw => (1, plane),

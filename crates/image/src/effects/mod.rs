@@ -1,8 +1,8 @@
-//! Random changes of pixels at the target size: colours, blur, erasing.
+//! Random changes of pixels at the target size: colours, blur and erasing.
 //!
 //! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: colour jitter, grey,
-//! blur, and, after the pixels have their number type, erasing. Each draws from a stream of its own, so that
-//! adding one does not change the draws of the others, the crop or the flips.
+//! blur, and, after the pixels have their number type, erasing. Each operation draws from its own random
+//! stream, so that adding one does not change the draws of the others, the crop or the flips.
 
 mod blur;
 mod color;
@@ -28,7 +28,7 @@ pub(super) struct Effects {
     pub(super) erased: Option<Erased>,
 }
 
-/// The changes of colours, in their order.
+/// The changes of colours, in the order in which they are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Jitter([Option<ColourChange>; JITTERS]);
 
@@ -49,20 +49,20 @@ struct Blur {
 }
 
 impl Effects {
-    /// The changes that are drawn for the image of a row, which is shown in this size.
+    /// Draws the changes for the image of a row, which is shown in this size.
     pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
         let jitter = image.color_jitter.as_ref().and_then(|jitter| {
-            let mut draws = Draws::of(key, Operation::ColorJitter);
+            let mut draws = Draws::for_operation(key, Operation::ColorJitter);
             (draws.unit() < jitter.p).then(|| Jitter::draw(jitter, &mut draws))
         });
-        let is_grey = Draws::of(key, Operation::RandomGrayscale).unit() < image.random_grayscale;
+        let is_grey = Draws::for_operation(key, Operation::RandomGrayscale).unit() < image.random_grayscale;
         let blur = image.gaussian_blur.as_ref().and_then(|blur| {
-            let mut draws = Draws::of(key, Operation::GaussianBlur);
+            let mut draws = Draws::for_operation(key, Operation::GaussianBlur);
             let is_drawn = draws.unit() < blur.p;
             is_drawn.then(|| Blur { kernel_size: blur.kernel_size, sigma: draws.uniform(blur.sigma) })
         });
         let erased = image.random_erasing.as_ref().and_then(|erasing| {
-            let mut draws = Draws::of(key, Operation::RandomErasing);
+            let mut draws = Draws::for_operation(key, Operation::RandomErasing);
             (draws.unit() < erasing.p).then(|| Erased::draw(erasing, size, &mut draws)).flatten()
         });
         Effects { jitter, is_grey, blur, erased }
@@ -90,7 +90,7 @@ impl Effects {
             match change {
                 ColourChange::Brightness(factor) => color::brightness(pixels, factor),
                 ColourChange::Contrast(factor) => color::contrast(pixels, channels, factor),
-                // A grey image has neither.
+                // A grey image has no saturation and no hue.
                 ColourChange::Saturation(_) | ColourChange::Hue(_) if channels == LUMA => {}
                 ColourChange::Saturation(factor) => color::saturation(pixels, factor),
                 ColourChange::Hue(turns) => color::hue(pixels, turns),
@@ -106,7 +106,7 @@ impl Effects {
 }
 
 impl Jitter {
-    /// Everything that could be drawn is, so that one change does not depend on the others.
+    /// All factors are drawn even if they are not used, so that one change does not depend on the others.
     fn draw(jitter: &ColorJitter, draws: &mut Draws) -> Jitter {
         let mut order = [0, 1, 2, 3];
         for last in (1..JITTERS).rev() {

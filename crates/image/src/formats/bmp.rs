@@ -1,17 +1,19 @@
-//! BMP: headers that the decoder does not know, and the levels of channels with few bits.
+//! Prepares BMP files for the decoder: headers that it does not know, and channels with few bits.
 //!
-//! A header of OS/2 2 is rewritten as Windows' of 40 bytes, which has the same first fields. Run-length codes
-//! whose rows go from top to bottom are decoded from bottom to top, and turned. A channel of 5 or 6 bits is
-//! stretched like in Pillow: to the level below, where the decoder takes the nearest one.
+//! A header of OS/2 2 is rewritten as the 40-byte header of Windows, which has the same first fields.
+//! Run-length codes whose rows go from top to bottom are decoded from bottom to top, and the result is turned
+//! over. A channel of 5 or 6 bits is stretched as in Pillow, which rounds a level down, while the decoder
+//! rounds it to the nearest one.
 
 use std::borrow::Cow;
 
 use crate::spec::RGB;
 
-/// The bytes of the file header.
+/// The number of bytes of the file header.
 const FILE_HEADER: usize = 14;
-/// The bytes of Windows' image header; below, those of OS/2 2's, which begins in the same way.
+/// The number of bytes of Windows' image header.
 const WINDOWS: u32 = 40;
+/// The number of bytes of the image header of OS/2 2, which begins in the same way.
 const OS2: u32 = 64;
 
 /// The offsets of numbers in a file: the pixels' offset, the size of the image's header, and its fields.
@@ -20,36 +22,35 @@ const SIZE: usize = 14;
 const HEIGHT: usize = 22;
 const BITS: usize = 28;
 const COMPRESSION: usize = 30;
-/// The offset of the masks of the channels, in a longer header or after one of 40 bytes.
+/// The offset of the channels' masks, which are in a longer header or follow one of 40 bytes.
 const MASKS: usize = 54;
 
-/// The compression types.
+/// The numbers of the compression types.
 const PLAIN: u32 = 0;
 const RLE8: u32 = 1;
 const RLE4: u32 = 2;
 const BITFIELDS: u32 = 3;
 const ALPHA_BITFIELDS: u32 = 6;
 
-/// A file that the decoder can read, and the later changes to its pixels.
+/// A file that the decoder can read, and the changes that its pixels need afterwards.
 pub(super) struct Prepared<'a> {
-    /// The file itself, or a copy.
+    /// The file itself, or a changed copy.
     pub(super) file: Cow<'a, [u8]>,
     pub(super) pixels: Finish,
 }
 
-/// The changes to the decoder's pixels.
+/// The changes that the decoder's pixels need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finish {
     /// The bits of each channel, if they are fewer than 8.
     bits: [u32; RGB],
-    /// Whether the last row is the first one.
+    /// Whether the decoder delivers the rows from bottom to top.
     is_reversed: bool,
 }
 
 impl Prepared<'_> {
-    /// The file in a form that the decoder can read. Malformed files are left to the decoder, which refuses
-    /// them.
-    pub(super) fn of(encoded: &[u8]) -> Prepared<'_> {
+    /// Prepares a file for the decoder. Malformed files are left as they are, and the decoder refuses them.
+    pub(super) fn prepare(encoded: &[u8]) -> Prepared<'_> {
         let mut prepared = Prepared { file: Cow::Borrowed(encoded), pixels: Finish::default() };
         let numbers = (number(encoded, SIZE), number(encoded, COMPRESSION), number(encoded, HEIGHT));
         let (Some(size), Some(compression), Some(height)) = numbers else { return prepared };
@@ -80,7 +81,7 @@ impl Prepared<'_> {
 }
 
 impl Finish {
-    /// Changes pixels with this many channels, `width` of them in a row.
+    /// Changes pixels that have this many channels, in rows of `width` pixels.
     pub(super) fn apply(self, pixels: &mut [u8], width: usize, channels: usize) {
         if channels >= RGB {
             for (channel, bits) in self.bits.into_iter().enumerate().filter(|(_, bits)| matches!(bits, 5 | 6))
@@ -101,7 +102,7 @@ impl Finish {
     }
 }
 
-/// For each level that the decoder rounded to the nearest, the level that few bits give when rounded down.
+/// For each level that the decoder rounded to the nearest one, the level that results from rounding down.
 fn levels_below(bits: u32) -> [u8; 256] {
     let (largest, white) = ((1u32 << bits) - 1, u32::from(u8::MAX));
     std::array::from_fn(|level| {
@@ -110,7 +111,7 @@ fn levels_below(bits: u32) -> [u8; 256] {
     })
 }
 
-/// A copy with the header of Windows.
+/// A copy of the file with the header of Windows.
 fn as_windows(encoded: &[u8]) -> Option<Vec<u8>> {
     let removed = OS2 - WINDOWS;
     let offset = number(encoded, OFFSET)?.checked_sub(removed)?;
@@ -144,7 +145,7 @@ mod tests {
     fn what_ends_early_is_left_as_it_is() {
         let whole: Vec<u8> = (0..80).collect();
         for end in 0..whole.len() {
-            assert_eq!(Prepared::of(&whole[..end]).file, &whole[..end]);
+            assert_eq!(Prepared::prepare(&whole[..end]).file, &whole[..end]);
         }
     }
 }

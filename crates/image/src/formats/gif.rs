@@ -1,4 +1,4 @@
-//! GIF: the first frame on its canvas.
+//! Reads a GIF: the first frame on its canvas.
 //!
 //! A pixel shows its palette's colour, even where the frame marks it as transparent: alpha is always dropped.
 //! Where the frame does not cover the canvas, the canvas has the transparent entry's colour, or the first
@@ -18,7 +18,7 @@ use crate::spec::RGB;
 /// The number of entries that an index can name.
 const ENTRIES: usize = 256;
 
-/// A GIF that has been read up to the first frame's pixels.
+/// A GIF that was read up to the pixels of the first frame.
 pub(super) struct Gif<'a> {
     decoder: Decoder<Cursor<&'a [u8]>>,
     canvas: (usize, usize),
@@ -53,7 +53,7 @@ impl<'a> Gif<'a> {
         Header { format: Format::Gif, width, height, channels: RGB as u8, progressive: false }
     }
 
-    /// The colour of each index. One beyond the palette's end is black.
+    /// The colour of each index. An index beyond the palette's end is black.
     fn colours(&self) -> Result<[[u8; RGB]; ENTRIES]> {
         let mut colours = [[0; RGB]; ENTRIES];
         let (palette, _) = self.decoder.palette().map_err(failed)?.as_chunks::<RGB>();

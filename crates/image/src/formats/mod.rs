@@ -24,10 +24,11 @@ use super::pixels::spread;
 use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
 
-/// The channels of a pixel in ink.
+/// The number of channels of a CMYK pixel.
 const CMYK: usize = 4;
 
-/// The bytes per pixel that a JPEG inside of a TIFF takes: three channels, and their coefficients of 16 bits.
+/// The number of bytes per pixel that a JPEG inside a TIFF takes: three channels, and their coefficients of
+/// 16 bits.
 const JPEG_IN_TIFF: u64 = 9;
 
 /// The beginning of the `image` crate's messages: "Format error decoding Bmp: ".
@@ -38,7 +39,7 @@ const CRATE_TOO_LARGE: &str = "Image too large";
 /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
 ///
 /// # Errors
-/// The image is damaged, or of a format that is decoded elsewhere.
+/// Fails if the image is damaged, or of a format that is decoded elsewhere.
 pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened<'_>> {
     match format {
         Format::Gif => {
@@ -49,7 +50,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
         Format::Tiff => {
             let ordered = tiff::in_bit_order(encoded)?;
             let premultiplied = tiff::is_premultiplied(encoded);
-            // These are the copy, if one was made, and the directory's numbers.
+            // The decoder holds the copy, if one was made, and the numbers of the directory.
             let beside = 2 * encoded.len() as u64;
             let mut decoder = decoder(ordered, format).map_err(|error| tiff::explained(encoded, error))?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;
@@ -73,8 +74,8 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
             Ok(opened(Foreign { decoder, format, depth, beside, premultiplied, finish }, orientation))
         }
         Format::Bmp => {
-            let Prepared { file, pixels: finish } = Prepared::of(encoded);
-            // This is the copy, if one was made.
+            let Prepared { file, pixels: finish } = Prepared::prepare(encoded);
+            // A copy of the file is counted, if one was made.
             let beside = if matches!(file, Cow::Owned(_)) { encoded.len() as u64 } else { 0 };
             let decoder = decoder(file, format)?;
             let depth = depth_of(&decoder, most);
@@ -89,7 +90,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
 struct Foreign<D> {
     decoder: D,
     format: Format,
-    /// The depth in which it is decoded.
+    /// The depth in which the image is decoded.
     depth: Depth,
     /// The bytes that the decoder takes in addition to the buffer.
     beside: u64,
@@ -151,7 +152,7 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     }
 }
 
-/// The depth in which an image is decoded, at most `most`.
+/// The depth in which an image is decoded, which is at most `most`.
 fn depth_of(decoder: &impl ImageDecoder, most: Depth) -> Depth {
     let color = decoder.color_type();
     if color.bytes_per_pixel() > color.channel_count() { most } else { Depth::Eight }
@@ -235,7 +236,7 @@ fn failed(format: Format, error: ImageError) -> Error {
 mod tests {
     use super::*;
 
-    /// The RGB of two pixels, the first one twice.
+    /// Converts two pixels to RGB and returns the result; the first pixel is repeated.
     fn rgb(raw: &[u8], color: ColorType) -> Vec<u8> {
         let mut buffer = [raw, raw, &[0; 2 * RGB]].concat();
         to_bytes(&mut buffer, color, 2);

@@ -1,8 +1,8 @@
-//! TIFF: tags that the decoder does not handle.
+//! Handles the tags of TIFF that the decoder does not handle.
 //!
-//! `FillOrder` 2 says that a byte's lowest bit comes first: the bits of strips and tiles are reversed before
-//! the decoder sees them. `ExtraSamples` 1 says that colours are stored multiplied by their alpha: they are
-//! divided by it, so that alpha is dropped without blending here too.
+//! `FillOrder` 2 says that a byte's lowest bit comes first, so the bits of strips and tiles are reversed
+//! before the decoder reads them. `ExtraSamples` 1 says that colours are stored multiplied by their alpha, so
+//! they are divided by it: alpha is then dropped without blending, as in other formats.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -20,10 +20,10 @@ const FLOATING_POINT: u16 = 3;
 /// Compression types whose data are JPEGs, which have their own bit order.
 const JPEGS: [u16; 2] = [6, 7];
 
-/// The file with the highest bit of each byte first: unchanged, or a copy.
+/// The file with the highest bit of each byte first: the file itself, or a copy.
 ///
 /// # Errors
-/// Strips that overlap: such a file could have any number of them.
+/// Fails if strips overlap, because such a file could have any number of them.
 pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
     // The decoder refuses a file that cannot be read.
     let Some(strips) = reversed_strips(encoded) else { return Ok(Cow::Borrowed(encoded)) };
@@ -66,12 +66,12 @@ pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
 }
 
-/// A channel that may be a colour multiplied by its alpha.
+/// A channel that may be stored multiplied by alpha.
 pub(super) trait Alpha: Copy {
     /// The channel as a number.
     fn number(self) -> u32;
 
-    /// A colour divided by this alpha, which is not 0.
+    /// Divides a colour by this alpha, which is not 0.
     fn divide(self, colour: Self) -> Self;
 }
 
@@ -85,7 +85,7 @@ impl Alpha for u8 {
     }
 }
 
-/// 16 bits in native byte order.
+/// A channel of 16 bits in native byte order.
 impl Alpha for [u8; 2] {
     fn number(self) -> u32 {
         u16::from_ne_bytes(self).into()

@@ -1,15 +1,16 @@
-//! WebP: sizes from its container, before a pixel is decoded.
+//! Checks the sizes in a WebP file before a pixel is decoded.
 //!
-//! Sizes are in the container and again in each picture inside it. The decoder compares the two after it has
-//! decoded the picture; here they are compared before, since a picture that is much larger than its container
-//! says takes memory that was not counted.
+//! A size is in the container and again in each picture inside it. The decoder compares the two only after it
+//! has decoded the picture. Here they are compared before, because a picture that is much larger than its
+//! container says takes memory that was not counted.
 
 use forebay_base::{Error, Result};
 
 use crate::refuse::bad_row;
 
-/// The bytes of the file's head; below, those of a chunk's head.
+/// The number of bytes of the file's head.
 const FILE_HEAD: usize = 12;
+/// The number of bytes of a chunk's head.
 const CHUNK_HEAD: usize = 8;
 /// The bytes before the chunks of an animation's frame.
 const FRAME_HEAD: usize = 16;
@@ -17,14 +18,17 @@ const FRAME_HEAD: usize = 16;
 const ANIMATED: u8 = 0x02;
 const ALPHA: u8 = 0x10;
 
-/// The bytes per pixel that the decoder takes in addition to the delivered pixels of a lossy picture: planes
+/// The bytes per pixel that the decoder takes for a lossy picture in addition to the delivered pixels: planes
 /// of brightness, and of colour at half the size each way, in whole blocks.
 const LOSSY: u64 = 2;
-/// The same for a lossless picture: four channels, and the data for predicting them.
+/// The bytes per pixel that the decoder takes for a lossless picture: four channels, and the data for
+/// predicting them.
 const LOSSLESS: u64 = 5;
-/// The same for a picture with alpha, which is a lossless picture of its own, and then a plane.
+/// The bytes per pixel that the decoder takes for a picture with alpha, which is a lossless picture of its
+/// own, and then a plane.
 const WITH_ALPHA: u64 = LOSSLESS + LOSSY;
-/// The same for an animation: a frame with all that, its four channels, and those of the canvas.
+/// The bytes per pixel that the decoder takes for an animation: a frame with alpha, its four channels, and
+/// those of the canvas.
 const ANIMATION: u64 = WITH_ALPHA + 4;
 
 /// A picture in the file.
@@ -38,7 +42,7 @@ struct Picture {
 /// The bytes per pixel that the decoder takes in addition to the delivered pixels.
 ///
 /// # Errors
-/// A picture has another size than its container says.
+/// Fails if a picture has another size than its container says.
 pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
     let mut flags = 0;
     let mut bytes = LOSSY;
@@ -104,13 +108,13 @@ fn picture(kind: &[u8; 4], content: &[u8]) -> Option<Picture> {
     const SIDE: u32 = (1 << 14) - 1;
     match kind {
         b"VP8 " => {
-            // Three bytes of tag and three of signature.
+            // Three bytes of a frame tag and three of a signature come before the sides.
             let [w0, w1, h0, h1] = *content.get(6..)?.first_chunk()?;
             let [width, height] = [[w0, w1], [h0, h1]].map(|side| u32::from(u16::from_le_bytes(side)) & SIDE);
             Some(Picture { lossless: false, width, height })
         }
         b"VP8L" => {
-            // There is a byte of signature, then both sides, each less one.
+            // A byte of signature comes before both sides, each of which is stored less one.
             let bits = u32::from_le_bytes(*content.get(1..)?.first_chunk()?);
             Some(Picture { lossless: true, width: 1 + (bits & SIDE), height: 1 + (bits >> 14 & SIDE) })
         }

@@ -1,4 +1,5 @@
-//! JPEGs kept as packed coefficients: Huffman codes are read once, and pixels stay those of the file.
+//! Keeps JPEGs as packed coefficients: Huffman codes are read only once, and the pixels stay those of the
+//! file.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -23,11 +24,11 @@ use super::markers::Markers;
 use super::region::ReducedRegion;
 
 impl Decoder {
-    /// The coefficients of a JPEG of at most `max_pixels`; `None` if it must be kept as a file: it is
+    /// Packs the coefficients of a JPEG of at most `max_pixels`; `None` if it must be kept as a file: it is
     /// damaged, not in grey or in three colours, or of an unsupported kind.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// Fails if there is not enough memory.
     pub(crate) fn keep_coefficients(
         &mut self,
         max_pixels: u64,
@@ -37,7 +38,7 @@ impl Decoder {
         Ok(self.coefficients_of(max_pixels, encoded, workspace)?.map(|packed| packed.bytes))
     }
 
-    /// The coefficients of a JPEG, if a baseline JPEG can have them.
+    /// Packs the coefficients of a JPEG, if a baseline JPEG can have them.
     ///
     /// # Errors
     /// The errors of [`keep_coefficients`].
@@ -48,8 +49,8 @@ impl Decoder {
         workspace: &Workspace,
     ) -> Result<Option<Vec<u8>>> {
         let packed = self.coefficients_of(max_pixels, encoded, workspace)?;
-        // A JPEG that is decoded as a whole is written with a scan for each component, so that it is decoded
-        // as a whole again.
+        // If a JPEG is decoded as a whole, it is written with a scan for each component, so that it is
+        // decoded as a whole again.
         let has_a_way_back = |packed: &PackedImage| {
             let is_grey_and_whole = Facts::read(&packed.bytes)
                 .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
@@ -58,10 +59,10 @@ impl Decoder {
         Ok(packed.filter(has_a_way_back).map(|packed| packed.bytes))
     }
 
-    /// A baseline JPEG of packed coefficients, with the orientation of the image.
+    /// Makes a baseline JPEG of packed coefficients, with the orientation of the image.
     ///
     /// # Errors
-    /// They are damaged, have too many pixels, or take too much memory.
+    /// Fails if the coefficients are damaged, have too many pixels, or take too much memory.
     pub(crate) fn unpack(
         &mut self,
         max_pixels: u64,
@@ -155,7 +156,7 @@ impl Decoder {
             return stages.fill_from_whole(channels, whole, shown);
         }
         let frames = Shown::frames(shown, info.width, info.height);
-        let part = ReducedRegion::of(&info, &frames);
+        let part = ReducedRegion::covering(&info, &frames);
         let after = bytes_of_fills(shown, &frames, part.reduction, Depth::Eight);
         let _taken = take(needed(&info, &part, 0, channels) + after)?;
         self.read(image, kept, &info, &part, &mut stages.pixels)?;
@@ -165,7 +166,7 @@ impl Decoder {
         stages.output.fill_each(decoded, &frames, shown)
     }
 
-    /// Decodes a part into `pixels`.
+    /// Decodes a part of an image into `pixels`.
     fn read(
         &mut self,
         image: &Image,
@@ -190,7 +191,7 @@ impl Decoder {
     }
 }
 
-/// Whether bytes are the coefficients of a JPEG.
+/// Whether bytes are packed coefficients of a JPEG.
 pub(crate) fn is_coefficients(bytes: &[u8]) -> bool {
     is_packed(bytes)
 }

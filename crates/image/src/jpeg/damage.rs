@@ -1,25 +1,25 @@
 //! Classifies the library's messages: harmless warnings, and errors.
 //!
-//! The library continues after a warning and invents pixels; this crate stops at the first one. The texts are
-//! those of `jerror.h`.
+//! After a warning the library continues and invents pixels, but this crate stops at the first one. The texts
+//! are those of `jerror.h`.
 
 use forebay_base::{Error, ErrorKind};
 
 use super::super::refuse::bad_row;
 
-/// Warnings that do not affect pixels if they occur before the first scan.
+/// The warnings that do not affect pixels if they occur before the first scan.
 const HARMLESS_BEFORE_SCAN: [&str; 3] = [
     "Warning: unknown JFIF revision",
     "Unknown Adobe color transform code",
     "extraneous bytes before marker",
 ];
 
-/// Texts about a limit rather than damage.
+/// The texts of messages that are about a limit rather than damage.
 const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "scans"];
 
 const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
 
-/// Whether a warning is worth another try without the segments that decoding does not need.
+/// Whether, after a warning, decoding should be tried again without the segments that it does not need.
 pub(super) fn is_harmless_before_scan(message: &str) -> bool {
     HARMLESS_BEFORE_SCAN.iter().any(|harmless| message.contains(harmless))
 }
@@ -29,7 +29,7 @@ pub(super) fn is_padding(message: &str) -> bool {
     message.contains("extraneous bytes before marker 0xd9")
 }
 
-/// The library's message as an error.
+/// Turns the library's message into an error.
 pub(super) fn error(message: &str) -> Error {
     if LIMITS.iter().any(|limit| message.contains(limit)) {
         return Error::new(ErrorKind::TooLarge, format!("JPEG: {message}"));

@@ -1,4 +1,4 @@
-//! The decoders of a thread, which decode a part of an image.
+//! The decoders of a thread, which can decode a part of an image.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -16,16 +16,16 @@ use super::region::ReducedRegion;
 /// three components separately writes 192; each may cost a pass over the whole image.
 pub(super) const MAX_SCANS: u32 = 192;
 
-/// The memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and
-/// some more.
+/// The memory that coefficients may take between scans, for each pixel of the size limit: three 16-bit ones,
+/// and some more.
 pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
 pub(super) const MIB_SHIFT: u32 = 20;
 
-/// The bytes per column of the image that the library takes for the rows that it works on: those of one iMCU
+/// The bytes that the library takes for the rows it works on, for each column of the image: those of one iMCU
 /// in each stage, of up to four components, with context above and below.
 pub(super) const BYTES_PER_COLUMN: u64 = 512;
 
-/// The decompressors of a thread, made when first needed and again after a failure.
+/// The decompressors of a thread, which are made when first needed and again after a failure.
 #[derive(Default)]
 pub(crate) struct Decoder {
     pub(super) entropy: EntropyDecoder,
@@ -35,11 +35,11 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Reads a header with a decompressor that is limited for `max_pixels`.
+    /// Reads a header with a decompressor whose memory is limited for `max_pixels`.
     ///
-    /// A decompressor keeps its tables. So a used one is taken only if the image has all of its own tables,
-    /// or if only its header is to be read: pixels of a progressive image that the fast path declines are
-    /// left to a new one.
+    /// A decompressor keeps the tables of earlier images. So a used one is taken only if the image has all of
+    /// its own tables, or if only its header is read: pixels of a progressive image that the fast path
+    /// declines are decoded with a new one.
     pub(super) fn open<'a>(
         &mut self,
         encoded: &'a [u8],
@@ -62,12 +62,12 @@ impl Decoder {
         Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
     }
 
-    /// Bytes of the coefficients that it holds.
+    /// The number of bytes of the coefficients that the decoder holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.entropy.bytes()
     }
 
-    /// Frees the coefficients.
+    /// Frees the memory of the coefficients.
     pub(crate) fn free(&mut self) {
         self.entropy.free();
     }
@@ -121,8 +121,8 @@ impl Decoder {
         let opened = if markers.one_scan() { opened } else { self.open_anew(opened.encoded())? };
         match opened.decompress(part.reduction, part.region(), samples, out) {
             Ok(idle) => self.idle = Some(idle),
-            // Without restart markers the library looks for a marker only after the last sample, so all
-            // pixels are there.
+            // Without restart markers, the library looks for a marker only after the last sample, so all
+            // pixels are already there.
             Err(message)
                 if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
             Err(message) => return Err(message),
@@ -146,7 +146,7 @@ pub(super) fn has_its_tables(markers: &Markers<'_>) -> bool {
     }
 }
 
-/// The samples of the pixels of a part.
+/// The sample format of the pixels of a part.
 pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
     match (info.stored, channels) {
         (Stored::Cmyk, _) => Samples::Cmyk,

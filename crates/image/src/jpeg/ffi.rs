@@ -1,4 +1,5 @@
-//! The TurboJPEG 3 interface of libjpeg-turbo as safe calls on slices; all other calls go through it.
+//! The TurboJPEG 3 interface of libjpeg-turbo as safe calls on slices. All calls of that interface go through
+//! this file.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -9,7 +10,7 @@ use turbojpeg_sys as tj;
 /// The library's message about a failure.
 pub(super) type Message = String;
 
-/// The samples of a decoded pixel.
+/// The format of the samples of a decoded pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Samples {
     Rgb,
@@ -51,7 +52,7 @@ pub(super) struct Info {
     pub(super) stored: Stored,
     /// The width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
     pub(super) mcu_width: Option<u32>,
-    /// Whether all samples of a region are together: one scan, lossy, Huffman-coded or arithmetic.
+    /// Whether all samples of a region are together, which is so in a lossy file of one scan.
     pub(super) sequential: bool,
 }
 
@@ -66,13 +67,13 @@ pub(super) struct Region {
 
 /// A decompressor, for one thread at a time.
 ///
-/// After a failure its state is unknown (the library jumps out of the middle of a header without a reset), so
-/// opening and decoding consume it and return it only on success.
+/// After a failure its state is unknown (the library leaves a header half read, without a reset), so opening
+/// and decoding consume it and return it only on success.
 pub(super) struct Decompressor(NonNull<std::ffi::c_void>);
 
 impl Decompressor {
-    /// A decompressor that stops at the first warning, refuses a progressive image of more scans, and limits
-    /// its memory.
+    /// A decompressor that stops at the first warning, refuses a progressive image with more scans, and
+    /// limits its memory.
     pub(super) fn new(max_scans: u32, max_memory_mib: u32) -> Result<Self, Message> {
         let mut decompressor = new_handle(tj::TJINIT_TJINIT_DECOMPRESS).map(Decompressor)?;
         decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
@@ -81,7 +82,7 @@ impl Decompressor {
         Ok(decompressor)
     }
 
-    /// Reads the header, and holds the decompressor until the pixels are decoded.
+    /// Reads the header. The returned value holds the decompressor until the pixels are decoded.
     pub(super) fn open(self, encoded: &[u8]) -> Result<OpenedJpeg<'_>, Message> {
         // SAFETY: the handle is live, and the library reads at most `len` bytes from the pointer.
         let rc = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), encoded.as_ptr(), encoded.len() as _) };
@@ -147,8 +148,8 @@ impl<'a> OpenedJpeg<'a> {
         self.decompressor
     }
 
-    /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as
-    /// long; without a region, all of it. Returns the decompressor for the next image.
+    /// Decodes `region` of the image, reduced by `reduction` (1, 2, 4 or 8), or all of it, into `out`, which
+    /// has exactly that length. Returns the decompressor for the next image.
     pub(super) fn decompress(
         self,
         reduction: u32,
@@ -283,7 +284,8 @@ fn message(handle: NonNull<std::ffi::c_void>) -> Message {
     unsafe { CStr::from_ptr(tj::tj3GetErrorStr(handle.as_ptr())) }.to_string_lossy().into_owned()
 }
 
-/// Width in pixels of the iMCU of a TurboJPEG subsampling: 8 times the horizontal sampling factor of luma.
+/// The width in pixels of the iMCU of a TurboJPEG subsampling: 8 times the horizontal sampling factor of
+/// luma.
 fn mcu_width(subsampling: c_int) -> Option<u32> {
     match subsampling {
         tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => {

@@ -1,4 +1,4 @@
-//! JPEG files: their headers, and their pixels in a slot.
+//! Reads JPEG files: their headers, and their pixels into slots.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -35,7 +35,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes like [`decode_into`](Self::decode_into); the library's first warning is a failure.
+    /// Decodes like [`decode_into`](Self::decode_into), but fails at the library's first warning.
     fn decode_strictly(
         &mut self,
         image: &Image,
@@ -76,7 +76,7 @@ impl Decoder {
         let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
         let in_part = croppable && (markers.progressive || markers.one_scan() && info.sequential);
         let mut part = match in_part {
-            true => ReducedRegion::of(&info, &frames),
+            true => ReducedRegion::covering(&info, &frames),
             false => ReducedRegion::whole(&info),
         };
         let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;

@@ -21,7 +21,7 @@ pub(super) const APP14: u8 = 0xEE;
 /// The segments before the first scan's data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Markers<'a> {
-    /// Width and height of the frame header.
+    /// The width and height in the frame header.
     pub(super) size: Option<(u32, u32)>,
     /// The number of components of the frame.
     pub(super) components: u8,
@@ -31,21 +31,22 @@ pub(super) struct Markers<'a> {
     pub(super) restart_interval: u16,
     /// Whether more than one scan refines the same samples.
     pub(super) progressive: bool,
-    /// The TIFF structure of the EXIF segment.
+    /// The TIFF structure in the EXIF segment.
     exif: Option<&'a [u8]>,
     /// The offset of the first scan's data.
     pub(super) scan: usize,
-    /// The largest sampling factor across; below, down, and the samples of all components in the block of
-    /// pixels that they span.
+    /// The largest sampling factor across.
     widest: u8,
+    /// The largest sampling factor down.
     tallest: u8,
     samples: u32,
-    /// The tables that were defined; below, those that the frame and its first scan refer to.
+    /// The tables that were defined.
     defined: Tables,
+    /// The tables that the frame and its first scan refer to.
     named: Tables,
 }
 
-/// A bit for each table: four of quantization, four for DC, four for AC.
+/// A set of tables, with a bit for each: four of quantisation, four for DC, four for AC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tables(u16);
 
@@ -105,7 +106,8 @@ impl<'a> Markers<'a> {
                 DQT => found.define_quantization(content),
                 DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
                 APP1 if found.exif.is_none() => found.exif = content.strip_prefix(exif::PREFIX),
-                // This is every start of frame; the three others of the range are DHT, JPG and DAC.
+                // This arm is every start of frame; the other three markers of the range are DHT, JPG and
+                // DAC.
                 0xC0..=0xCF if !matches!(marker, DHT | 0xC8 | 0xCC) => {
                     let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
                     let [height, width] =
@@ -143,7 +145,7 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Whether the frame and its first scan refer only to tables that were defined: otherwise libjpeg takes
+    /// Whether the frame and its first scan refer only to tables that were defined. Otherwise libjpeg uses
     /// those of an earlier image.
     pub(super) fn has_its_tables(&self) -> bool {
         self.named.0 & !self.defined.0 == 0
@@ -177,7 +179,7 @@ impl<'a> Markers<'a> {
         mcus * u64::from(self.samples * BLOCK * BLOCK) * BYTES
     }
 
-    /// Whether all components come in one scan, whose rows can be decoded one after the other.
+    /// Whether one scan has all components, so that rows can be decoded one after the other.
     pub(super) fn one_scan(&self) -> bool {
         !self.progressive && self.in_first_scan == self.components
     }

@@ -1,9 +1,9 @@
 //! JPEG through libjpeg-turbo: only the rows and columns that are needed, at the scale that is needed.
 //!
 //! A crop of a one-scan file is decoded inside the library: rows above it are only entropy-decoded, rows
-//! below it are not touched, columns beside it are not transformed. For a progressive file all coefficients
-//! are decoded, and the rest is done for the crop. Everything else (other files of several scans, progressive
-//! ones that are not sound, unusual sampling, CMYK, turned by EXIF) is decoded as a whole.
+//! below it are not read, and columns beside it are not transformed. For a progressive file all coefficients
+//! are decoded, and the rest is done for the crop only. Everything else (other files of several scans,
+//! invalid progressive ones, unusual sampling, CMYK, images turned by EXIF) is decoded as a whole.
 
 mod coefficients;
 mod damage;

@@ -6,23 +6,24 @@ use super::super::resample::reduced;
 use super::super::spec::Size;
 use super::ffi::{Info, Region};
 
-/// The reductions that the library does with SIMD; others are slower than none.
+/// The reductions that the library does with SIMD. The other reductions are slower than decoding at full
+/// scale.
 const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
-/// The least ratio of a box to the target after the reduction.
+/// The least ratio of the box's size to the target's after the reduction.
 ///
-/// The library's reduction is a sharper filter than the bilinear one that it replaces. Compared with the
-/// exact result, on 24 photographs of 768x512 at quality 92, the mean difference in levels of 255, and that
-/// of the worst photograph: at 1.0 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7.
-/// The promise is less than 1 for photographs, and no more than 9 for any image: black and white noise has 2
-/// to 4, the worst stripes and chessboards 7 and 8.
+/// The library's reduction is a sharper filter than the bilinear one that it replaces. On 24 photographs of
+/// 768x512 at quality 92, the difference from the exact result, in levels of 255, is 2.5 on average and 5.1
+/// in the worst photograph with a ratio of 1.0, 0.9 and 1.9 with 2.0, 0.5 and 0.9 with 2.5, and 0.4 and 0.7
+/// with 3.0. The documented bound is less than 1 for photographs, and 9 for any image: black and white noise
+/// has 2 to 4, and the worst stripes and chessboards 7 and 8.
 ///
-/// The other filters are as close: at 3.0 photographs have 0.4 and 0.9 with the bicubic filter, and 0.4 and
-/// 0.9 with Lanczos; the worst stripes have 11 and 12.
+/// The other filters are as close: with a ratio of 3.0, photographs have 0.4 and 0.9 with the bicubic filter,
+/// and 0.4 and 0.9 with Lanczos; the worst stripes have 11 and 12.
 const KEPT_DETAIL: f64 = 3.0;
 
-/// The columns beside the crop that are decoded with it: chroma upsampling reads the neighbour two pixels
-/// away, and at the border of the decoded region it has none.
+/// The number of columns beside the crop that are decoded with it. Chroma upsampling reads the neighbour two
+/// pixels away, which does not exist at the border of the decoded region.
 const MARGIN: u32 = 2;
 
 /// A rectangle of a reduced image.
@@ -40,8 +41,8 @@ impl ReducedRegion {
         ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
-    /// The region that all these frames need, at the scale of the one that needs the largest.
-    pub(super) fn of(info: &Info, frames: &[Frame]) -> ReducedRegion {
+    /// The region that all these frames need, at the scale of the frame that needs the largest one.
+    pub(super) fn covering(info: &Info, frames: &[Frame]) -> ReducedRegion {
         let reduction = frames.iter().map(|frame| reduction(&frame.sampling, frame.target)).min();
         let (Some(mcu_width), Some(reduction)) = (info.mcu_width, reduction) else {
             return ReducedRegion::whole(info);

@@ -1,22 +1,23 @@
-//! Removes legal oddities before the first scan.
+//! Removes harmless errors before the first scan of a JPEG.
 
 use super::markers::{APP0, APP14, EOI, Markers, PREFIX, SOI, SOS, Segment, segment};
 
 const JFIF: &[u8] = b"JFIF\0";
-/// The version of JFIF 1.02.
+/// The version that JFIF 1.02 segments claim.
 const JFIF_VERSION: [u8; 2] = [1, 2];
-/// The offset of the colour transform in Adobe's segment, and the three known transforms.
+/// The offset of the colour transform in Adobe's segment.
 const ADOBE_TRANSFORM: usize = 11;
+/// The known colour transforms of Adobe's segment.
 const ADOBE_YCBCR: u8 = 1;
 const ADOBE_YCCK: u8 = 2;
-/// The components of a JPEG without black.
+/// The number of components of a JPEG without black.
 const THREE_COLOURS: u8 = 3;
 
-/// The same JPEG with only the segments before its first scan that decoding needs, well formed.
+/// The same JPEG with only the segments before its first scan that decoding needs, in a valid form.
 ///
-/// This is for files whose decoding stopped at a harmless oddity there: stray bytes between segments, or an
+/// This is for files whose decoding stopped at something harmless there: stray bytes between segments, or an
 /// application's segment that breaks its own rules. The library would skip them, but it reports only its
-/// first warning, and a harmless one may hide a serious one. The scans are byte for byte the same, so that
+/// first warning, and a harmless one may hide a serious one. The scans stay byte for byte the same, so that
 /// damage in them is still found.
 pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     let components = Markers::read(encoded)?.components;
@@ -28,8 +29,8 @@ pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
         let kept = match marker {
             0x00..=0x01 | 0xD0..=SOI => None,
             EOI => return None,
-            // The version does not change how a file is decoded, but its presence decides between YCbCr and
-            // RGB.
+            // The version does not change how a file is decoded, but the segment's presence decides between
+            // YCbCr and RGB.
             APP0 => match content.strip_prefix(JFIF) {
                 Some([_, _, rest @ ..]) => Some([JFIF, &JFIF_VERSION, rest].concat()),
                 _ => None,

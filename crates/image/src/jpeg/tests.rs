@@ -1,4 +1,4 @@
-//! A crop decode must give the pixels of the whole decode, for every sampling, box and reduction.
+//! Tests that decoding a crop gives the pixels of decoding everything, for every sampling, box and reduction.
 
 use forebay_base::{ErrorKind, Result};
 
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 const WIDTH: u32 = 203;
 const HEIGHT: u32 = 151;
 
-/// Smooth colour, edges and noise: something for every part of a decoder.
+/// Pixels with smooth colour, edges and noise, so that every part of a decoder has something to do.
 fn pixels() -> Vec<u8> {
     let mut draws = Draws::new(RowKey(5));
     let mut pixels = Vec::new();
@@ -72,7 +72,7 @@ fn decoded(
     (part, pixels.get(bytes).to_vec())
 }
 
-/// The pixels of `rect`, taken from those of `part`.
+/// The pixels of `rect`, taken from the pixels of `part`.
 fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
     let stride = part.rect.width as usize * channels;
     let left = (rect.x - part.rect.x) as usize * channels;
@@ -98,7 +98,7 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
     (Sampling { left, top, width, height, view, resampling: Resampling::Bilinear }, target)
 }
 
-/// A frame that shows this in this size.
+/// A frame that shows a sampling in this size.
 fn frame(sampling: Sampling, target: Size) -> Frame {
     Frame { sampling, target, ..Frame::draw(&Image::resize(1, 1), WIDTH, HEIGHT, RowKey(0)) }
 }
@@ -109,7 +109,8 @@ fn a_crop_has_the_pixels_of_the_whole() {
     for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
         let all = Rect::whole(WIDTH, HEIGHT);
         let (wide, target) = sampling(all, reduction);
-        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(wide, target)]));
+        let (whole, expected) =
+            decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(wide, target)]));
         for _ in 0..60 {
             let least = 8 * reduction;
             let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
@@ -122,7 +123,7 @@ fn a_crop_has_the_pixels_of_the_whole() {
             };
             let (box_of, target) = sampling(view, reduction);
             let (part, pixels) =
-                decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(box_of, target)]));
+                decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(box_of, target)]));
             if part.reduction != whole.reduction {
                 continue;
             }
@@ -142,7 +143,7 @@ fn reductions_are_taken_where_enough_is_left() {
         let view = Rect::whole(WIDTH, HEIGHT);
         let (sampling, _) = sampling(view, 1);
         let size = Size { height: target, width: target };
-        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &[frame(sampling, size)]));
+        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::covering(info, &[frame(sampling, size)]));
         assert_eq!(part.reduction, reduction, "to {target}");
     }
 }
@@ -151,7 +152,8 @@ fn reductions_are_taken_where_enough_is_left() {
 fn only_the_needed_columns_and_rows_are_decoded() {
     let view = Rect { x: 100, y: 70, width: 20, height: 10 };
     let (sampling, target) = sampling(view, 1);
-    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &[frame(sampling, target)]));
+    let (part, _) =
+        decoded(&jpegs()[2], RGB, |info| ReducedRegion::covering(info, &[frame(sampling, target)]));
     assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
 }
 
@@ -159,7 +161,7 @@ fn only_the_needed_columns_and_rows_are_decoded() {
 fn several_frames_need_what_is_around_them_at_the_largest_scale() {
     let info =
         Info { width: WIDTH, height: HEIGHT, stored: Stored::Colour, mcu_width: Some(16), sequential: true };
-    let of = |frames: &[Frame]| ReducedRegion::of(&info, frames);
+    let of = |frames: &[Frame]| ReducedRegion::covering(&info, frames);
     let view = |x, y| Rect { x, y, width: 48, height: 48 };
     let small = |x, y| frame(sampling(view(x, y), 1).0, Size { height: 6, width: 6 });
     let (left, right) = (of(&[small(0, 0)]), of(&[small(150, 100)]));
@@ -198,7 +200,7 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
     assert!(decode(encoded).unwrap() == expected);
 }
 
-/// `encoded` without the segments of a kind.
+/// `encoded` without the segments of this kind.
 fn without(encoded: &[u8], kind: u8) -> Vec<u8> {
     let scan = Markers::read(encoded).unwrap().scan;
     let mut rest = encoded[..2].to_vec();
@@ -237,7 +239,7 @@ fn no_image_depends_on_the_one_before() {
     }
 }
 
-/// Some cameras write sampling factors that smaller ones could replace.
+/// Some cameras write sampling factors that have a common divisor.
 #[test]
 fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut encoded =

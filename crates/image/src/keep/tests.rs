@@ -1,4 +1,4 @@
-//! A kept image gives the same pixels as its file.
+//! Tests that a kept image gives the same pixels as its file.
 
 use forebay_base::ErrorKind;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::kept::is_kept;
 use crate::{decode_into, probe};
 
-/// The segment of a photograph that is to be turned by a quarter.
+/// An EXIF segment that says that the photograph must be turned by 90 degrees.
 const EXIF_TURNED: &[u8] =
     b"\xFF\xE1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
 
@@ -86,7 +86,7 @@ fn cut_or_foreign_pixels_are_a_bad_row() {
     assert!(image.keep(Form::Pixels, b"no image").is_err());
 }
 
-/// A picture without detail finer than a few pixels, like photographs of many pixels.
+/// A picture without detail finer than a few pixels, as in photographs with many pixels.
 fn photograph(width: u32, height: u32) -> Vec<u8> {
     let wave = |at: u32, length: f64| (f64::from(at) / length).sin();
     let level = |x: u32, y: u32, c: u32| {

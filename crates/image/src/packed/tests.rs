@@ -1,4 +1,4 @@
-//! A packed cell gives the pixels of its file, and its file again.
+//! Tests that a packed cell gives the pixels of its file, and can be unpacked to an equal file.
 
 use super::*;
 use crate::draws::Draws;
@@ -53,7 +53,7 @@ fn what_is_not_a_sound_jpeg_is_not_packed() {
     assert!(unpack(&file).is_err());
 }
 
-/// Every single bit is changed, and the cell is cut at every place.
+/// The test changes every single bit, and cuts the cell at every place.
 #[test]
 fn a_damaged_cell_is_a_bad_row() {
     let cell = pack(&picture(24, 24)).unwrap();

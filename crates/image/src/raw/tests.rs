@@ -1,4 +1,4 @@
-//! Raw pixels must give the same result as a PNG of the same pixels, whatever is done with them.
+//! Tests that raw pixels give the same result as a PNG of the same pixels, for all options.
 
 use forebay_base::{ErrorKind, Result};
 
@@ -12,7 +12,7 @@ use crate::{
 const HEIGHT: u32 = 37;
 const WIDTH: u32 = 52;
 
-/// The levels of an image, those of a pixel side by side.
+/// The levels of an image, with those of a pixel side by side.
 fn levels(channels: u32) -> Vec<u8> {
     let level = |x: u32, y: u32, channel: u32| (x * 5 + y * 3 + (x * y) % 23 + channel * 70) as u8;
     let pixels = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
@@ -32,7 +32,7 @@ fn png(levels: &[u8], channels: u32) -> Vec<u8> {
     file
 }
 
-/// The same levels, all of a channel side by side.
+/// The same levels as planes, with those of a channel side by side.
 fn planes(levels: &[u8], channels: usize) -> Vec<u8> {
     (0..channels).flat_map(|channel| levels.iter().copied().skip(channel).step_by(channels)).collect()
 }
@@ -136,7 +136,7 @@ fn what_follows_raw_pixels_follows_as_it_does_a_file() {
 
 #[test]
 fn pixels_are_never_taken_for_a_file_or_what_was_kept() {
-    // These are the smallest images with room for the marks of files, and of kept images.
+    // These are the smallest images that have room for the marks of files and of kept images.
     let jpeg = encode_jpeg(&[90; 16 * 16 * 3], 16, 16, 90).unwrap();
     let kept = Image::random_resized_crop(4).keep(Form::Pixels, &jpeg).unwrap();
     let packed = crate::pack(&jpeg).unwrap();

@@ -1,8 +1,8 @@
-//! The resize of levels of 8 bits with AVX-512: four weights at a time, each of 16 bits as two halves of 8.
+//! Resizes levels of 8 bits with AVX-512, with four weights at a time, each of 16 bits as two halves of 8.
 //!
-//! A row of the result is made down first, from whole rows of the source, and then across. For that, each 16
-//! bytes of it have a [`Lane`]: the places of bytes in the intermediate row, and their weights. The order of
-//! pixels is that of the lanes, so a mirrored row costs nothing.
+//! A row of the result is first made down, from whole rows of the source, and then across. For the second
+//! step, each 16 bytes of a row have a [`Lane`]: the places of bytes in the intermediate row, and their
+//! weights. Pixels come in the order of the lanes, so a mirrored row costs nothing.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -15,10 +15,11 @@ use super::part::Part;
 use super::source::RowSource;
 use super::weights::{LineWeights, TAPS};
 
-/// The rows that are made at a time, for which lanes are loaded once.
+/// The number of rows that are made at a time, for which lanes are loaded once.
 const ROWS: usize = 4;
-/// The bytes of a register; below, of two.
+/// The number of bytes of a register.
 const REGISTER: usize = 64;
+/// The number of bytes of two registers.
 const TWO_REGISTERS: usize = 128;
 /// The bytes after an intermediate row that a lane may load, for three channels.
 const SLACK: usize = MAX_FOURS * TAPS * 3 + TWO_REGISTERS;
@@ -26,33 +27,35 @@ const SLACK: usize = MAX_FOURS * TAPS * 3 + TWO_REGISTERS;
 const SUMS: usize = 16;
 /// The most groups of four weights that a pixel may have along an axis, for a scale of more than 7.
 const MAX_FOURS: usize = 4;
-/// The most bits after the point of a weight: sums of levels fit 16 bits without the lower 8 of these.
+/// The most fractional bits of a weight: with them, sums of levels without their lower 8 bits fit into 16
+/// bits.
 const MAX_PRECISION: u32 = 16;
-/// A byte in each of four.
+/// A one in each of four bytes.
 const EACH: u32 = 0x0101_0101;
 /// The largest weight whose upper half fits 8 bits with a sign.
-const LARGEST_WEIGHT: i16 = 0x7F7F;
+const MAX_WEIGHT: i16 = 0x7F7F;
 
-/// The instructions for 16 bytes of a result row, from four weights for each: a number has one byte for each
-/// of the four.
+/// How 16 bytes of a result row are made, from four weights for each: each number has one byte for each
+/// weight.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Lane {
-    /// The places of the bytes, relative to `base`.
+    /// The places of the source bytes, relative to `base`.
     indices: [u32; SUMS],
-    /// The upper halves of the weights, in units of 256; below, the lower ones.
+    /// The upper halves of the weights, in units of 256.
     upper: [u32; SUMS],
+    /// The lower halves of the weights.
     lower: [u32; SUMS],
     base: usize,
 }
 
-/// The state of a thread.
+/// A thread's state for resizing with AVX-512.
 #[derive(Default)]
 pub(super) struct Avx512 {
     across: LineWeights,
     down: LineWeights,
     lanes: Vec<Lane>,
-    /// The rows between both steps.
+    /// The rows between the two steps.
     rows: Vec<u8>,
 }
 
@@ -66,8 +69,8 @@ pub(super) fn is_here() -> bool {
 }
 
 impl Avx512 {
-    /// Stretches a part of a view to the target. Returns whether it did: not all scales are supported here,
-    /// nor a plain copy.
+    /// Stretches a part of a view to the target. Returns whether it did: some scales are not supported here,
+    /// and plain copies are not either.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -88,7 +91,7 @@ impl Avx512 {
         (row / SUMS as u64 + 1) * (MAX_FOURS * size_of::<Lane>()) as u64 + (ROWS * SLACK) as u64
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the state takes.
     pub(super) fn bytes(&self) -> u64 {
         let lanes = self.lanes.capacity() * size_of::<Lane>();
         self.across.bytes() + self.down.bytes() + (lanes + self.rows.capacity()) as u64
@@ -108,8 +111,8 @@ impl Avx512 {
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.fours.max(down.fours) <= MAX_FOURS).then_some(())?;
         (across.precision.max(down.precision) <= MAX_PRECISION).then_some(())?;
-        (across.largest.max(down.largest) <= LARGEST_WEIGHT).then_some(())?;
-        let source = RowSource::of(decoded, view)?;
+        (across.largest.max(down.largest) <= MAX_WEIGHT).then_some(())?;
+        let source = RowSource::visible(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
         (reach <= TWO_REGISTERS).then_some(())?;
         let pitch = source.bytes.next_multiple_of(REGISTER) + SLACK;
@@ -161,11 +164,11 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
         let mut at = 0;
         while at < bytes.len() {
-            // These are the bytes of the pixel that belong to this group.
+            // These bytes of the pixel belong to the group.
             let some = at..bytes.len().min(at + channels - channel);
             // Offsets of more than 8 bits are refused later, by their reach.
             let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
-            for (lane, weights) in lanes.iter_mut().zip(across.of(from(pixel))) {
+            for (lane, weights) in lanes.iter_mut().zip(across.for_pixel(from(pixel))) {
                 let (upper, lower) = halves(weights);
                 for (at, channel) in some.clone().zip(0..) {
                     lane.indices[at] = spacing.wrapping_add((offset + channel).wrapping_mul(EACH));
@@ -181,14 +184,14 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
     reach
 }
 
-/// The four weights of each sum, in two halves.
+/// The four weights of each sum, as an upper and a lower half.
 #[derive(Clone, Copy)]
 struct Halves {
     upper: __m512i,
     lower: __m512i,
 }
 
-/// Sums of 32 bits of levels times their weights, plus half of the unit that is rounded away, without the
+/// The 32-bit sums of levels times their weights, plus half of the unit that is rounded away, without the
 /// lower 8 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
@@ -218,7 +221,7 @@ struct Rounding {
 impl Rounding {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn of(precision: u32) -> Rounding {
+    fn for_precision(precision: u32) -> Rounding {
         let shift = _mm_cvtsi32_si128(precision as i32 - 8);
         Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
     }
@@ -249,12 +252,12 @@ fn source_row<const FOURS: usize>(
         *row = pixels.get(from..from + bytes)?;
     }
     let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
-    for (to, weights) in weights.iter_mut().zip(down.of(y)) {
+    for (to, weights) in weights.iter_mut().zip(down.for_pixel(y)) {
         let (upper, lower) = halves(weights);
         to.upper = _mm512_set1_epi32(upper.cast_signed());
         to.lower = _mm512_set1_epi32(lower.cast_signed());
     }
-    let rounding = Rounding::of(down.precision);
+    let rounding = Rounding::for_precision(down.precision);
     let blocks = to.as_chunks_mut::<REGISTER>().0.iter_mut();
     for (block, to) in blocks.enumerate().take(bytes.div_ceil(REGISTER)) {
         let at = block * REGISTER;
@@ -310,7 +313,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
     target: &mut [u8],
     row: usize,
 ) -> Option<()> {
-    let rounding = Rounding::of(precision);
+    let rounding = Rounding::for_precision(precision);
     // Each quarter has four bytes of each row, and then those of a row come together.
     let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;

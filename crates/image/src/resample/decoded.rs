@@ -4,7 +4,7 @@ use super::super::depth::Depth;
 use super::super::geometry::{Rect, Sampling};
 use super::super::spec::Size;
 
-/// Decoded pixels: a part of an image, at a part of its scale.
+/// Decoded pixels: a part of an image, possibly at a reduced scale.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoded<'a> {
     /// Interleaved levels without padding: `rect.width * rect.height * channels` of them, of this depth. If a
@@ -12,7 +12,7 @@ pub(crate) struct Decoded<'a> {
     pub(crate) pixels: &'a [u8],
     /// The place of these pixels in the scaled image.
     pub(crate) rect: Rect,
-    /// The pixels of the image for each pixel here, along each axis: 1, 2, 4 or 8.
+    /// The number of the image's pixels for each decoded pixel along each axis: 1, 2, 4 or 8.
     pub(crate) reduction: u32,
     /// The number of channels: 1 or 3.
     pub(crate) channels: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Decoded<'a> {
 }
 
 impl<'a> Decoded<'a> {
-    /// All pixels, if a sampling shows all of them at their own size.
+    /// All pixels, if a sampling shows all of them in their own size.
     pub(crate) fn shown_whole(&self, sampling: &Sampling, size: Size) -> Option<&'a [u8]> {
         let Rect { width, height, .. } = self.rect;
         let is_whole = self.reduction == 1
@@ -30,7 +30,7 @@ impl<'a> Decoded<'a> {
         self.pixels.get(..bytes).filter(|_| is_whole)
     }
 
-    /// Bytes of a pixel.
+    /// The number of bytes of a pixel.
     pub(crate) fn pixel_bytes(&self) -> usize {
         self.channels * self.depth.bytes()
     }

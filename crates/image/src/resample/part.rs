@@ -14,7 +14,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn of(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
+    pub(super) fn covering(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
         let reduction = f64::from(reduction);
         let (left, top) =
             (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
@@ -25,7 +25,7 @@ impl Part {
         Part { left, top, width, height }
     }
 
-    /// Whether the part consists of whole pixels, as many as the target has.
+    /// Whether the part consists of whole pixels, and of as many as the target has.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn is_copied(&self, size: Size) -> bool {
         let copied = |from: f64, extent: f64, count: u32| from == from.round() && extent == f64::from(count);

@@ -3,21 +3,22 @@
 use super::super::geometry::Rect;
 use super::decoded::Decoded;
 
-/// The rows of a view.
+/// The rows of a view of the image.
 #[derive(Clone, Copy)]
 pub(super) struct RowSource<'a> {
-    /// The pixels from the first one of the view on.
+    /// The pixels, from the first one of the view on.
     pub(super) pixels: &'a [u8],
-    /// The bytes between rows; below, those of a row of the view.
+    /// The number of bytes between rows.
     pub(super) pitch: usize,
+    /// The number of bytes of a row of the view.
     pub(super) bytes: usize,
-    /// The last row.
+    /// The number of the last row.
     pub(super) last: usize,
 }
 
 impl<'a> RowSource<'a> {
     /// The rows of a view; `None` if the view is empty or begins outside the pixels.
-    pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<RowSource<'a>> {
+    pub(super) fn visible(decoded: Decoded<'a>, view: Rect) -> Option<RowSource<'a>> {
         let Decoded { rect, pixels, channels, .. } = decoded;
         let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;
         let start = (above + view.x.checked_sub(rect.x)? as usize) * channels;

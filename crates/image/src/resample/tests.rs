@@ -1,4 +1,4 @@
-//! Every way to resize must give the library's pixels.
+//! Tests that every way to resize gives the library's pixels.
 
 use super::super::draws::Draws;
 use super::*;
@@ -45,7 +45,7 @@ fn pixels_are_those_of_the_library() {
         let mut found = vec![0; size.width as usize * size.height as usize * channels];
         let mut expected = found.clone();
         resampler.resample(decoded, &sampling, (size, mirror), &mut found).expect("a resize");
-        let part = Part::of(&sampling, 1, view);
+        let part = Part::covering(&sampling, 1, view);
         resampler.with_library(decoded, (view, part), (size, resampling), &mut expected).expect("a resize");
         mirror_in_place(mirror, &mut expected, size, channels);
         assert!(

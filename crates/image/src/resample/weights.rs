@@ -6,26 +6,27 @@ pub(super) const TAPS: usize = 4;
 /// The number of target pixels whose weights are computed together.
 pub(super) const GROUP: usize = 8;
 
-/// The most pixels from which a target pixel may be made, for a scale of 8; with more, no weights are
-/// computed.
+/// The most source pixels from which a target pixel may be made, for a scale of 8. If there are more, no
+/// weights are computed.
 const MAX_REACHED: usize = 17;
 
-/// The bits of a weight's sign and value; below, the most after the point.
+/// The number of bits of a weight's sign and value.
 const WEIGHT_BITS: u32 = 15;
 const MAX_PRECISION: u32 = 21;
 
-/// The weights of a line.
+/// The weights along one axis.
 #[derive(Default)]
 pub(super) struct LineWeights {
     /// The first pixel that contributes to each target pixel.
     pub(super) firsts: Vec<u32>,
     /// The weights of each target pixel, in groups of four, with zeros after the last one.
     pub(super) values: Vec<[i16; TAPS]>,
-    /// The number of groups of four for a target pixel.
+    /// The number of groups of four weights that a target pixel has.
     pub(super) fours: usize,
-    /// The number of pairs for a target pixel, without a last one that is zeros for all of them.
+    /// The number of pairs of weights that a target pixel has, without a last pair that is zero for all of
+    /// them.
     pub(super) pairs: usize,
-    /// Bits after the point of a weight.
+    /// The number of fractional bits of a weight.
     pub(super) precision: u32,
     /// The largest weight.
     pub(super) largest: i16,
@@ -35,8 +36,8 @@ pub(super) struct LineWeights {
 }
 
 impl LineWeights {
-    /// The weights of the `count` pixels that a part of a line of `length` pixels becomes. `None` if there is
-    /// nothing to compute, or too much.
+    /// Computes the weights for a part of a line of `length` pixels that becomes `count` pixels. Returns
+    /// `None` if there is nothing to compute, or too much.
     #[inline(always)]
     pub(super) fn set(&mut self, length: u32, (from, extent): (f64, f64), count: u32) -> Option<()> {
         let scale = (from + extent - from) / f64::from(count);
@@ -100,11 +101,11 @@ impl LineWeights {
 
     /// The weights of one target pixel.
     #[inline(always)]
-    pub(super) fn of(&self, at: usize) -> &[[i16; TAPS]] {
+    pub(super) fn for_pixel(&self, at: usize) -> &[[i16; TAPS]] {
         &self.values[at * self.fours..(at + 1) * self.fours]
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the weights take.
     pub(super) fn bytes(&self) -> u64 {
         let values = self.values.capacity() * size_of::<[i16; TAPS]>();
         (self.firsts.capacity() * size_of::<u32>()
@@ -113,12 +114,12 @@ impl LineWeights {
     }
 }
 
-/// The filter of a line.
+/// The filter along one axis.
 struct Filter {
-    /// The reach of the filter; below, the share of it that a distance of one pixel is.
+    /// The reach of the filter, in source pixels.
     radius: f64,
     in_radius: f64,
-    /// The end of the line.
+    /// The length of the line.
     end: f64,
 }
 
@@ -158,8 +159,8 @@ impl Filter {
     }
 }
 
-/// A whole number that is not negative, as bits: the addend makes the mantissa end with the bits of the
-/// number.
+/// Converts a whole number that is not negative to bits: adding a large number moves its bits to the end of
+/// the mantissa.
 #[inline(always)]
 fn whole_bits(number: f64) -> u64 {
     (number + (1u64 << (f64::MANTISSA_DIGITS - 1)) as f64).to_bits()

@@ -1,4 +1,4 @@
-//! The option for the bits of a channel.
+//! The option for the number of bits of a channel.
 
 use forebay_base::{Error, Result};
 
@@ -7,11 +7,11 @@ use crate::depth::Depth;
 use crate::pixel_type::PixelType;
 
 impl Image {
-    /// Sets the bits of a channel in which files of more than 8 bits are cropped, resized and turned before
-    /// they become floats: 8 or 16. With 16, floats are `x / 65535` for such files. Default: 16 for
+    /// Sets the number of bits of a channel, 8 or 16, in which files of more than 8 bits are cropped, resized
+    /// and turned before they become floats. With 16, floats are `x / 65535` for such files. Default: 16 for
     /// [`PixelType::U16`], 8 for every other type.
     ///
-    /// Files of 8 bits give the same either way. Colour jitter, random grey and blur work on 8 bits alone.
+    /// The option does not change files of 8 bits. Colour jitter, random grey and blur work on 8 bits only.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }

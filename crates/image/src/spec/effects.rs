@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Image, RGB};
 
-/// The share of the area that is erased; torchvision's default.
+/// The range of the share of the area that is erased, as in torchvision.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
-/// The ratio of height to width of the erased box; torchvision's default.
+/// The range of the ratio of height to width of the erased box, as in torchvision.
 const DEFAULT_ERASED_RATIO: (f64, f64) = (0.3, 3.3);
-/// Half a turn: a hue cannot differ by more.
+/// The largest change of a hue: half a turn.
 const MAX_HUE: f64 = 0.5;
 
 /// The amounts by which colours may change.
@@ -113,7 +113,7 @@ impl Image {
         Image { random_erasing: Some(RandomErasing { p, scale, ratio, value }), ..self }
     }
 
-    /// The spec without random changes of pixels.
+    /// The spec without random changes of colours, blur or erasing.
     pub(crate) fn without_effects(self) -> Image {
         Image { color_jitter: None, random_grayscale: 0.0, gaussian_blur: None, random_erasing: None, ..self }
     }
@@ -141,7 +141,7 @@ impl Image {
         for (name, p) in probabilities {
             if let Some(p) = p.filter(|p| !(0.0..=1.0).contains(p)) {
                 return Err(Error::invalid(format!("{name} with probability {p}"))
-                    .hint("a probability is from 0 to 1"));
+                    .hint("give a probability from 0 to 1"));
             }
         }
         if let Some(ColorJitter { brightness, contrast, saturation, hue, .. }) = self.color_jitter {
@@ -150,19 +150,20 @@ impl Image {
             {
                 if !(amount >= 0.0 && amount.is_finite()) {
                     return Err(Error::invalid(format!("a colour jitter with {name} {amount}"))
-                        .hint("an amount is a finite number, at least 0"));
+                        .hint("give a finite number of at least 0"));
                 }
             }
             if !(0.0..=MAX_HUE).contains(&hue) {
                 return Err(Error::invalid(format!("a colour jitter with hue {hue}"))
-                    .hint("hue is a share of a full turn, from 0 to 0.5"));
+                    .hint("give a share of a full turn, from 0 to 0.5"));
             }
         }
         if let Some(GaussianBlur { kernel_size, sigma: (low, high), .. }) = self.gaussian_blur {
             let side = self.size.height.min(self.size.width);
             if kernel_size % 2 == 0 || kernel_size / 2 >= side {
-                return Err(Error::invalid(format!("a blur with a kernel of {kernel_size} pixels"))
-                    .hint(format!("an odd number below {}, twice the shorter side", 2 * u64::from(side))));
+                return Err(Error::invalid(format!("a blur with a kernel of {kernel_size} pixels")).hint(
+                    format!("give an odd number below {}, twice the shorter side", 2 * u64::from(side)),
+                ));
             }
             check_range("a blur with sigma", (low, high))?;
         }
@@ -171,11 +172,11 @@ impl Image {
             check_range("erasing with ratio", ratio)?;
             if scale.1 > 1.0 {
                 return Err(Error::invalid(format!("erasing with scale ({}, {})", scale.0, scale.1))
-                    .hint("scale is a share of the area, at most 1"));
+                    .hint("give shares of the area, of at most 1"));
             }
             if !value.iter().all(|value| value.is_finite()) {
                 return Err(
-                    Error::invalid(format!("erasing with the values {value:?}")).hint("they are finite")
+                    Error::invalid(format!("erasing with the values {value:?}")).hint("give finite numbers")
                 );
             }
         }
@@ -195,7 +196,7 @@ impl Image {
         }
     }
 
-    /// The methods that set effects, as they are written in code.
+    /// Writes the methods that set effects, as they are written in code.
     pub(crate) fn write_effects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(ColorJitter { brightness, contrast, saturation, hue, p }) = self.color_jitter {
             write!(f, ".color_jitter({brightness}, {contrast}, {saturation}, {hue}, p={p})")?;

@@ -1,7 +1,7 @@
-//! Images that are shown like another one of the same row: the same part, mirrored and rotated in the same
+//! Images that are shown like another image of the same row: the same part, mirrored and rotated in the same
 //! way.
 //!
-//! The part is a share of the width and height of both, so the images may differ in size.
+//! The part is a share of each image's width and height, so the two images may differ in size.
 
 use forebay_base::{Error, Result};
 
@@ -31,7 +31,7 @@ impl Image {
         Image { of: Some(image.into()), ..self }
     }
 
-    /// The column of the image that this one is shown like.
+    /// The column of the image that this image follows.
     pub fn follows(&self) -> Option<&str> {
         self.of.as_deref()
     }
@@ -39,7 +39,7 @@ impl Image {
     /// This spec with the crop, flips and rotation of the image that it follows.
     ///
     /// # Errors
-    /// This spec has different ones of its own.
+    /// Fails if this spec has another crop, other flips or another rotation.
     pub fn shown_as(&self, other: &Image) -> Result<Image> {
         let framing = match self.framing {
             Framing::Resize => true,
@@ -76,17 +76,18 @@ impl Image {
         Ok(shown)
     }
 
-    /// This spec for the cells of another one: raw pixels or files, turned by their orientation or not.
+    /// This spec for the cells of another spec: raw pixels or files, turned by their orientation or not.
     pub fn seen_as(&self, other: &Image) -> Image {
         let Image { exif_orientation, max_pixels, raw, .. } = *other;
         Image { exif_orientation, max_pixels, raw, ..self.clone() }
     }
 
-    /// Refuses an image that is not read from a cell as `other` is, so that both cannot be made of the pixels
-    /// of one decoding.
+    /// Refuses an image that is read from a cell in another way than `other`: both could not be made from one
+    /// decoding.
     ///
     /// # Errors
-    /// It differs in colours or grey, in bits, in the EXIF orientation, in raw pixels or in the size limit.
+    /// Fails if the specs differ in colour or grey, in bits, in the EXIF orientation, in raw pixels or in the
+    /// size limit.
     pub fn check_read_as(&self, other: &Image) -> Result<()> {
         let differs = [
             ("grayscale", self.grayscale != other.grayscale),
@@ -104,8 +105,8 @@ impl Image {
         }
     }
 
-    /// Whether the part of an image that is shown follows from its size alone, so that the part of another
-    /// image would not be right.
+    /// Whether the part that is shown depends on the image's size alone, so that another image cannot take it
+    /// over.
     pub fn crops_by_size(&self) -> bool {
         self.framing == Framing::CenterCrop
     }

@@ -1,4 +1,4 @@
-//! The description of how images become arrays: a small immutable value. The modules above carry it out.
+//! The description of how an image becomes an array: a small immutable value. Other modules carry it out.
 
 mod depth;
 mod effects;
@@ -19,16 +19,16 @@ pub use resampling::Resampling;
 pub use rotation::Interpolation;
 pub(super) use rotation::Rotation;
 
-/// Channels of a colour image.
+/// The number of channels of a colour image.
 pub(super) const RGB: usize = 3;
-/// Channels of a grey image.
+/// The number of channels of a grey image.
 pub(super) const LUMA: usize = 1;
 
-/// The share of the area that a random crop covers; torchvision's default.
+/// The range of the share of the area that a random crop covers, as in torchvision.
 const DEFAULT_SCALE: (f64, f64) = (0.08, 1.0);
-/// The ratio of width to height of a random crop; torchvision's default.
+/// The range of the ratio of width to height of a random crop, as in torchvision.
 const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
-/// The shorter side before a centre crop; ImageNet evaluations use it with 224.
+/// The length of the shorter side before a centre crop. ImageNet evaluations use it with a crop of 224.
 const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
 /// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
@@ -46,9 +46,9 @@ pub(super) const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
-    /// Rows.
+    /// The number of rows.
     pub height: u32,
-    /// Columns.
+    /// The number of columns.
     pub width: u32,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Framing {
     Resize,
     /// A random box.
     RandomResizedCrop,
-    /// The middle.
+    /// The middle of the image.
     CenterCrop,
     /// The whole image in its own shape, on a canvas.
     Fit,
@@ -150,12 +150,13 @@ pub struct Image {
     pub(super) gaussian_blur: Option<GaussianBlur>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) random_erasing: Option<RandomErasing>,
-    /// The column of the image that it follows.
+    /// The column of the image that this image follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
 }
 
-/// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
+/// Normalisation: subtracts the mean of each channel and divides by its standard deviation, on values in [0,
+/// 1].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Normalize {
@@ -167,7 +168,7 @@ fn default_max_pixels() -> u64 {
     DEFAULT_MAX_PIXELS
 }
 
-/// Whether a probability means that an operation is off, and left out of the canonical form.
+/// Whether a probability is 0, so that the operation is off and left out of the canonical form.
 fn is_never(p: &f64) -> bool {
     *p == 0.0
 }
@@ -231,8 +232,9 @@ impl Image {
     /// [`Image::fill`].
     ///
     /// A column `<column>.size` is delivered as well, after the stored ones: height and width of each image
-    /// on its canvas in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour
-    /// jitter, blur and erasing change the image alone, and it is mirrored in its place.
+    /// on its canvas in pixels, two int32 numbers for each row. Boxes, points and masks follow the image.
+    /// Colour jitter, blur and erasing change only the image and not the rest of the canvas, and flips mirror
+    /// it in its place.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -273,7 +275,7 @@ impl Image {
         Image { fill: Some(value), ..self }
     }
 
-    /// Puts the image in the middle of the canvas of [`Image::fit`]: with one more pixel below it or to the
+    /// Puts the image in the middle of the canvas of [`Image::fit`], with one more pixel below it or to its
     /// right if the rest is odd. Default: in the upper left corner.
     ///
     /// ```
@@ -294,8 +296,8 @@ impl Image {
     /// largest that one may have. A column of images is then a list of rows for each image, with a list of
     /// pixels in each row; all pixels are one block of memory. Only for [`Layout::Nhwc`]. Default: off.
     ///
-    /// While a batch is made it takes the memory of images of the largest size. In a slot of a single image,
-    /// its pixels come first.
+    /// While a batch is made, it takes the memory of images of the largest size. In a slot for a single
+    /// image, its pixels come first.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -431,7 +433,7 @@ impl Image {
         self.layout
     }
 
-    /// Bytes of one image: the length of its slot.
+    /// The number of bytes of one image, which is the length of its slot.
     pub fn bytes_per_image(&self) -> usize {
         self.shape().iter().product::<usize>() * self.dtype.bytes()
     }
@@ -452,8 +454,8 @@ impl Image {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether a cache that keeps images in another form also keeps the size of the image before it was
-    /// cropped; it does not if it keeps the part that is shown.
+    /// Whether a cache that keeps images in another form must also keep the size of the image before it was
+    /// cropped; it does not need to if it keeps the part that is shown.
     pub fn kept_with_size(&self) -> bool {
         matches!(self.framing, Framing::RandomResizedCrop | Framing::Fit)
     }

@@ -50,7 +50,7 @@ impl Raw {
         self.size
     }
 
-    /// Levels of a pixel.
+    /// The number of levels of a pixel.
     pub fn channels(&self) -> usize {
         self.channels as usize
     }
@@ -60,7 +60,7 @@ impl Raw {
         self.layout
     }
 
-    /// Bytes of a cell.
+    /// The number of bytes of a cell.
     pub fn bytes(&self) -> usize {
         self.pixels().saturating_mul(u64::from(self.channels)).try_into().unwrap_or(usize::MAX)
     }
@@ -78,7 +78,7 @@ impl Raw {
         }
         if self.channels == 0 || self.channels > MAX_CHANNELS {
             return Err(Error::invalid(format!("raw pixels of {} channels", self.channels))
-                .hint("1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha)"));
+                .hint("give 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha)"));
         }
         Ok(())
     }

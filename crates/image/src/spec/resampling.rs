@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Image;
 use crate::pixel_type::by_name;
 
-/// The filter of a resize. Each equals Pillow's of the same name, and is antialiased: if an image is shrunk,
-/// it covers as many more pixels.
+/// The filter of a resize. Each equals Pillow's filter of the same name and is antialiased: when an image is
+/// shrunk, the filter covers correspondingly more pixels.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -45,8 +45,8 @@ impl Resampling {
         }
     }
 
-    /// The number of pixels that it reaches to each side of a centre: of the image, or of the result if that
-    /// is smaller.
+    /// The number of pixels that the filter reaches to each side of a centre: pixels of the image, or of the
+    /// result if that is smaller.
     pub(crate) const fn reach(self) -> u32 {
         match self {
             Resampling::Bilinear => 1,
@@ -55,7 +55,7 @@ impl Resampling {
         }
     }
 
-    /// Whether it is the filter that is left out of the canonical form.
+    /// Whether the filter is the default one, which is left out of the canonical form.
     pub(super) fn is_default(&self) -> bool {
         *self == Resampling::default()
     }

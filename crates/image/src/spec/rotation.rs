@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Image, RGB};
 use crate::pixel_type::by_name;
 
-/// The way in which the pixels of a turned image are computed.
+/// How the pixels of a turned image are computed.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -103,13 +103,13 @@ impl Image {
         self.rotation.is_some_and(|Rotation { degrees: (low, high), .. }| low < high)
     }
 
-    /// Whether this image is rotated, by other angles than `other`.
+    /// Whether this image has a rotation with other angles than `other`.
     pub(crate) fn has_other_angles(&self, other: &Image) -> bool {
         let degrees = |image: &Image| image.rotation.map(|rotation| rotation.degrees);
         self.rotation.is_some() && degrees(self) != degrees(other)
     }
 
-    /// This spec with the rotation of `other`, if that is rotated.
+    /// This spec with the rotation of `other`, if `other` has one.
     pub(crate) fn rotated_as(self, other: &Image) -> Image {
         match (self.rotation, other.rotation) {
             (None, Some(rotation)) => self.random_rotation(rotation.degrees),
@@ -124,7 +124,7 @@ impl Image {
                 if !(low <= high && low.is_finite() && high.is_finite()) =>
             {
                 Err(Error::invalid(format!("a rotation by ({low}, {high}) degrees"))
-                    .hint("two finite numbers, the smaller one first"))
+                    .hint("give two finite numbers, the smaller one first"))
             }
             _ => Ok(()),
         }

@@ -7,20 +7,21 @@ use super::{Framing, Image, Normalize, RGB, Size};
 use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
-    /// The longest side of a target: the limit of JPEG, and far from overflowing any product.
+    /// The longest side of a target in pixels: the limit of JPEG, which is far too small for any product to
+    /// overflow.
     pub const MAX_SIDE: u32 = 65_535;
 
     /// Refuses settings that cannot work.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Invalid`], with the next move.
+    /// [`forebay_base::ErrorKind::Invalid`], with a hint what to change.
     pub fn validate(&self) -> Result<()> {
         self.validate_so_far()?;
         self.validate_together()
     }
 
-    /// Refuses settings that cannot work, whatever methods follow: a float type may still be set after
-    /// [`normalize`](Image::normalize), and a single channel after a large size.
+    /// Refuses settings that cannot work, whatever methods are called later: a float type may still be set
+    /// after [`normalize`](Image::normalize), and a single channel after a large size.
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
@@ -41,13 +42,11 @@ impl Image {
             return Err(Error::invalid(format!(
                 "an image of {height}x{width} has more values than a tensor row may"
             ))
-            .hint(
-                "2^31 - 1 values are the limit: give the largest height and width of your images, or less",
-            ));
+            .hint("the limit is 2^31 - 1 values: use a smaller height and width"));
         }
         if self.ragged && self.pixel_layout() == Layout::Nchw {
             return Err(Error::invalid("ragged images with layout NCHW")
-                .hint("they are rows of whole pixels: leave layout out"));
+                .hint("ragged images are always NHWC: leave layout out"));
         }
         let dtype = self.pixel_type();
         if self.normalize.is_some() && dtype.largest_whole().is_some() {
@@ -74,8 +73,8 @@ impl Image {
         for (name, range) in [("scale", self.scale), ("ratio", self.ratio)] {
             let Some((low, high)) = range else { continue };
             if !random {
-                return Err(Error::invalid(format!("{name} without a random crop"))
-                    .hint("it belongs to random_resized_crop"));
+                return Err(Error::invalid(format!("{name} is given without a random crop"))
+                    .hint("leave it out, or use random_resized_crop"));
             }
             if !(low > 0.0 && low <= high && high.is_finite()) {
                 return Err(Error::invalid(format!("a {name} of ({low}, {high})"))
@@ -85,38 +84,39 @@ impl Image {
         let centre = self.framing == Framing::CenterCrop;
         let fits = self.framing == Framing::Fit;
         if self.shorter.is_some() && !centre && !fits {
-            return Err(
-                Error::invalid("resize_shorter without a centre crop").hint("it belongs to center_crop")
-            );
+            return Err(Error::invalid("resize_shorter is given without a centre crop")
+                .hint("leave it out, or use center_crop"));
         }
         if let Some(shorter @ (0 | 65_536..)) = self.shorter.filter(|_| fits) {
             return Err(Error::invalid(format!("a shorter side of {shorter} pixels"))
-                .hint(format!("it has 1 to {} pixels", Image::MAX_SIDE)));
+                .hint(format!("give 1 to {} pixels", Image::MAX_SIDE)));
         }
         if self.fill.is_some() && !fits {
-            return Err(Error::invalid("fill without a canvas").hint("it belongs to fit"));
+            return Err(Error::invalid("fill is given without a canvas").hint("leave it out, or use fit"));
         }
         if self.centered && !fits {
-            return Err(Error::invalid("centered without a canvas").hint("it belongs to fit"));
+            return Err(Error::invalid("centered is given without a canvas").hint("leave it out, or use fit"));
         }
         if self.centered && self.ragged {
-            return Err(Error::invalid("centered ragged images")
+            return Err(Error::invalid("centered is given with ragged images")
                 .hint("ragged images have no canvas: leave centered out"));
         }
         if self.ragged && !fits {
-            return Err(Error::invalid("ragged images of one size")
-                .hint("it belongs to fit, whose size is the largest that an image may have"));
+            return Err(Error::invalid("ragged is given for images that all get one size")
+                .hint("use fit, whose size is then the largest that an image may have"));
         }
         if self.ragged && self.fill.is_some() {
-            return Err(Error::invalid("fill with ragged images")
+            return Err(Error::invalid("fill is given with ragged images")
                 .hint("ragged images have no canvas: leave fill out"));
         }
         if let Some(fill) = self.fill.filter(|fill| !fill.iter().all(|value| value.is_finite())) {
-            return Err(Error::invalid(format!("a canvas of the values {fill:?}")).hint("they are finite"));
+            return Err(
+                Error::invalid(format!("a canvas of the values {fill:?}")).hint("give finite numbers")
+            );
         }
         if let Some(fill) = self.fill.filter(|fill| self.grayscale && *fill != [fill[0]; RGB]) {
             let cause = format!("a canvas of the values {fill:?} for grey images");
-            return Err(Error::invalid(cause).hint("they have one channel: give one value"));
+            return Err(Error::invalid(cause).hint("grey images have one channel: give one value"));
         }
         let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
         if centre && (longest > shorter || shorter > Image::MAX_SIDE) {
@@ -129,19 +129,19 @@ impl Image {
         Ok(())
     }
 
-    /// Refuses values of a canvas that do not fit the number type.
+    /// Refuses fill values of a canvas that do not fit the number type.
     fn validate_fill(&self) -> Result<()> {
         let (fill, dtype): ([f32; RGB], _) = (self.fill.unwrap_or_default(), self.pixel_type());
         match dtype.largest_whole() {
             Some(largest) if !dtype.holds(&fill) => {
                 Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype {dtype}"))
-                    .hint(format!("they are whole numbers from 0 to {largest}")))
+                    .hint(format!("give whole numbers from 0 to {largest}")))
             }
             None if dtype == PixelType::F16
                 && !fill.iter().all(|value| f16::from_f32(*value).is_finite()) =>
             {
                 Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype {dtype}"))
-                    .hint(format!("they are numbers from {} to {}", f16::MIN, f16::MAX)))
+                    .hint(format!("give numbers from {} to {}", f16::MIN, f16::MAX)))
             }
             _ => Ok(()),
         }
@@ -151,7 +151,7 @@ impl Image {
         for (name, p) in [("flip", self.flip), ("vertical flip", self.vertical_flip)] {
             if !(0.0..=1.0).contains(&p) {
                 return Err(Error::invalid(format!("a {name} with probability {p}"))
-                    .hint("a probability is from 0 to 1"));
+                    .hint("give a probability from 0 to 1"));
             }
         }
         let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
@@ -201,9 +201,12 @@ mod tests {
             ),
             (
                 Image::resize(8, 8).scale((0.1, 1.0)),
-                "scale without a random crop (it belongs to random_resized_crop)",
+                "scale without a random crop (leave it out, or use random_resized_crop)",
             ),
-            (crop().resize_shorter(256), "resize_shorter without a centre crop (it belongs to center_crop)"),
+            (
+                crop().resize_shorter(256),
+                "resize_shorter is given without a centre crop (leave it out, or use center_crop)",
+            ),
             (
                 Image::center_crop(300),
                 "a centre crop of 300x300 from a shorter side of 256 (resize the shorter side to 300 pixels or more)",
@@ -211,7 +214,7 @@ mod tests {
             (Image::fit(8).resize_shorter(0), "a shorter side of 0 pixels (it has 1 to 65535 pixels)"),
             (
                 Image::center_crop(8).ragged(),
-                "ragged images of one size (it belongs to fit, whose size is the largest that an image may have)",
+                "ragged images of one size (use fit, whose size is then the largest that an image may have)",
             ),
             (
                 Image::fit(8).fill([0.0; 3]).ragged(),
@@ -219,11 +222,11 @@ mod tests {
             ),
             (
                 Image::fit(8).ragged().layout(Layout::Nchw),
-                "ragged images with layout NCHW (they are rows of whole pixels: leave layout out)",
+                "ragged images with layout NCHW (ragged images are always NHWC: leave layout out)",
             ),
             (
                 Image::fit(8).fill([1.0, 2.0, 3.0]).grayscale(),
-                "a canvas of the values [1.0, 2.0, 3.0] for grey images (they have one channel: give one value)",
+                "a canvas of the values [1.0, 2.0, 3.0] for grey images (grey images have one channel: give one value)",
             ),
             (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
             (Image::resize(8, 8).centered(), "centered without a canvas (it belongs to fit)"),
@@ -234,7 +237,7 @@ mod tests {
             (crop().raw(Raw::new((0, 8), 3)), "raw pixels of 0x8 (each side is 1 to 65535 pixels)"),
             (
                 crop().raw(Raw::new(8, 5)),
-                "raw pixels of 5 channels (1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha))",
+                "raw pixels of 5 channels (give 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha))",
             ),
             (
                 crop().raw(Raw::new(8, 3)).max_pixels(63),
@@ -246,18 +249,18 @@ mod tests {
             ),
             (
                 Image::fit(8).fill([0.5; 3]),
-                "a canvas of the values [0.5, 0.5, 0.5] with dtype uint8 (they are whole numbers from 0 to 255)",
+                "a canvas of the values [0.5, 0.5, 0.5] with dtype uint8 (give whole numbers from 0 to 255)",
             ),
             (
                 Image::fit(8).fill([1e6; 3]).dtype(PixelType::F16),
-                "a canvas of the values [1000000.0, 1000000.0, 1000000.0] with dtype float16 (they are numbers from -65504 \
+                "a canvas of the values [1000000.0, 1000000.0, 1000000.0] with dtype float16 (give numbers from -65504 \
                  to 65504)",
             ),
-            (crop().flip_with(1.5), "a flip with probability 1.5 (a probability is from 0 to 1)"),
-            (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability is from 0 to 1)"),
+            (crop().flip_with(1.5), "a flip with probability 1.5 (give a probability from 0 to 1)"),
+            (crop().flip_with(f64::NAN), "a flip with probability NaN (give a probability from 0 to 1)"),
             (
                 crop().vertical_flip_with(-0.1),
-                "a vertical flip with probability -0.1 (a probability is from 0 to 1)",
+                "a vertical flip with probability -0.1 (give a probability from 0 to 1)",
             ),
             (
                 crop().normalize([0.5; 3], [0.5; 3]),

@@ -1,4 +1,4 @@
-//! The floors within the crate: a module imports from lower floors only. And no dependency of the crate knows
+//! The floors within the crate: a module imports from lower floors only. No dependency of the crate uses
 //! Arrow, Parquet or tokio.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -27,7 +27,7 @@ const FLOORS: [&[&str]; 12] = [
     &["keep", "owned"],
 ];
 
-/// The files of `src/jpeg/` in the same way.
+/// The files of `src/jpeg/`, lowest first.
 const JPEG: [&[&str]; 5] = [
     &["ffi", "markers"],
     &["damage", "encode", "region", "repair"],
@@ -43,7 +43,7 @@ fn sources() -> Vec<(String, String)> {
     files.map(|(file, code)| (file, without_tests(&code).to_owned())).collect()
 }
 
-/// The imports below `folder` from the same floor or a higher one.
+/// The imports below `folder` from the same floor or from a higher one.
 fn arrows_up(folder: &str, floors: &[&[&str]]) -> Vec<String> {
     let floor = |module: &str| floors.iter().position(|modules| modules.contains(&module));
     let sources = sources();

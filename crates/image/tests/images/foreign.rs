@@ -16,7 +16,7 @@ use crate::skipped::skipped;
 /// The longest time for one file, good or bad.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
-/// The mean differences, in levels of 255, of the orientation photographs from the first of them: each was
+/// The mean difference, in levels of 255, between two orientation photographs that show the same: each was
 /// graded a little differently (13 to 14), and a wrong orientation differs far more (40 to 71).
 const MAX_ORIENTED_DIFFERENCE: f64 = 20.0;
 const FAR: f64 = 30.0;
@@ -167,8 +167,8 @@ fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
     assert_eq!(seen, 8);
 }
 
-/// Files of which only a part is damaged: refused if all of it is decoded, and delivered by a crop that ends
-/// above the damage.
+/// Files of which only a part is damaged. They are refused if all of it is decoded, and delivered by a crop
+/// that ends above the damage.
 const DAMAGED_BELOW: [&str; 3] = [
     "jpeg-crashtest/extraneous-bytes-after-sos.jpg",
     "jpeg-crashtest/imagetestsuite/8546907dbe574744d7fea6ca9de1de6b.jpg",
@@ -235,7 +235,8 @@ fn every_malformed_file_has_its_outcome() {
             };
             let outcome = said(decode_whole(&encoded));
             let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
-            // With this size, a file that claims more pixels than fit memory gives no reason to allocate.
+            // With this small target, a file that claims more pixels than fit into memory gives no reason to
+            // allocate.
             let small = Image::resize(32, 32);
             let wide = said(decode(&small.clone().dtype(PixelType::U16), &encoded));
             assert_eq!(wide, said(decode(&small, &encoded)), "{name} in 16 bits");

@@ -1,5 +1,5 @@
-//! Features of the formats beyond plain pixels: transparency, bit orders, orientation, frames. Pillow is the
-//! reference; tests name the differences.
+//! Tests features of the formats beyond plain pixels: transparency, bit orders, orientation, frames. Pillow
+//! is the reference, and tests name the differences.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::io::Cursor;
@@ -176,8 +176,7 @@ fn strips_of_a_tiff_that_lie_over_each_other_are_refused_before_they_are_turned_
 #[test]
 fn colours_that_a_tiff_stores_times_their_alpha_are_divided_by_it() {
     let stored = [100, 50, 0, 128, 10, 20, 30, 0];
-    // Alpha that is stored with the colours needs four bit depths, where the decoder takes the count from
-    // one.
+    // Alpha that is stored with the colours needs four bit depths, but the decoder takes the count from one.
     let tags = |alpha| [(BITS, 8), (MEANING, 2), (SAMPLES, 4), (EXTRA, alpha)];
     assert_eq!(whole(&tiff(2, 1, &tags(2), &stored)).2, [100, 50, 0, 10, 20, 30]);
     assert_eq!(whole(&tiff(2, 1, &tags(1), &stored)).2, [199, 99, 0, 10, 20, 30]);
@@ -225,8 +224,8 @@ fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     total / scaled.len() as f64
 }
 
-/// Photographs differ by less than a level. Black and white patterns, which do not occur in photographs, show
-/// the library's sharper filter.
+/// Photographs differ by less than one level. Black and white patterns, which do not occur in photographs,
+/// show the library's sharper filter.
 #[test]
 fn a_smaller_scale_stays_within_the_stated_difference_at_the_highest_contrast() {
     let black_or_white = |white: bool| if white { 255 } else { 0 };

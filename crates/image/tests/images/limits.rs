@@ -1,4 +1,4 @@
-//! Hostile bytes: no image, half an image, and images that would fill the memory.
+//! Tests hostile bytes: bytes that do not form an image, half an image, and images that would fill the memory.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn jpeg(width: u32, height: u32) -> Vec<u8> {
     encode_jpeg(&pixels, width, height, 90).unwrap()
 }
 
-/// The offset of the frame header's content: precision, height, width.
+/// The offset of the frame header's content, which begins with precision, height and width.
 fn frame_header(jpeg: &[u8]) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 4
 }
@@ -144,7 +144,7 @@ fn a_picture_larger_than_its_container_is_refused_from_its_header() {
     );
 }
 
-/// 174 million pixels are within the limit. Stretched to 40,000 rows they would take 7 GB in between.
+/// 174 million pixels are within the limit, but stretched to 40,000 rows they would take 7 GB in between.
 #[test]
 fn what_only_the_resize_would_blow_up_is_refused_before_it() {
     let mut bmp = bmp_claiming(60_000, 2_900);

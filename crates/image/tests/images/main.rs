@@ -1,5 +1,5 @@
-//! Tests of encoded images to pixels: formats, hostile bytes, and other people's files. And the floors of the
-//! crate.
+//! Tests that decode encoded images: formats, hostile bytes, and other people's files. One test checks the
+//! floors of the crate.
 
 mod floors;
 mod foreign;

@@ -103,7 +103,7 @@ fn what_goes_on_too_long_or_takes_too_much_is_refused() {
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{what}: {error}");
         assert!(error.to_string().contains(&format!(" {limit} to read")), "{what}: {error}");
     }
-    // One text that takes all the memory there is.
+    // The pickle has one text that takes all of the memory.
     let long = [&b"S'"[..], &b"x".repeat(14 << 20), b"'\n."].concat();
     assert_eq!(refused(&long).kind(), ErrorKind::TooLarge);
 }

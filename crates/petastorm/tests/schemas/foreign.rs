@@ -77,7 +77,8 @@ fn names_that_schemas_have_do_nothing_in_other_places() {
 
 #[test]
 fn instructions_that_no_schema_has_are_refused_by_number() {
-    // Persistent objects, registered ones, objects with keywords, buffers from outside, sets and floats.
+    // The opcodes are for persistent objects, registered ones, objects with keywords, buffers from outside,
+    // sets and floats.
     for opcode in
         [b'P', b'Q', 0x82, 0x83, 0x84, 0x92, 0x96, 0x97, 0x98, 0x8f, 0x90, 0x91, b'F', b'G', b'o', 0xff]
     {

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `of`, and returns its result and the most bytes that this thread had at a time meanwhile, without
+/// Runs `of`. Returns its result, and the most bytes that this thread allocated at a time meanwhile, without
 /// those from before.
 pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();

@@ -44,7 +44,7 @@ impl SeededNumbers {
     }
 }
 
-/// Undamaged schemas of every kind.
+/// Undamaged schemas, one of every kind.
 fn whole() -> Vec<Vec<u8>> {
     let decimal = spark("DecimalType", &[("precision", "I10\n"), ("scale", "I9\n")]);
     let codec = codec("ScalarCodec", &[("_spark_type", &decimal)]);
@@ -76,6 +76,6 @@ fn a_mutant_is_a_schema_or_an_error_within_bounds() {
             Err(error) => assert!(!error.cause().is_empty(), "mutant {number}"),
         }
     }
-    // Most damage is found. Some is not, such as damage in a name or in a number.
+    // Most damage makes an error. Some does not, such as damage in a name or in a number.
     assert!((1..MUTANTS / 2).contains(&still), "{still}");
 }

@@ -36,15 +36,16 @@ const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named",
 const PREFIX: usize = 8;
 const MARKER: [u8; 4] = [0xff; 4];
 
-/// The most texts of a schema that may be other than UTF-8, since the whole schema is checked again for each.
+/// The most texts of a schema that may be invalid UTF-8, because the whole schema is checked again for each.
 const ODD_TEXTS: usize = 1000;
 
-/// The reason why a column of 128-bit integers is refused; below, the next move.
+/// The reason why a column of 128-bit integers is refused.
 const WIDE: &str = "integers of more than 64 bits are not read";
+/// The hint for a column of 128-bit integers.
 const WIDE_HINT: &str =
     "choose other columns with `columns`, or write it as integers of 64 bits, decimals or text";
 
-/// The columns that cannot be read, by name, each with the reason and the next move.
+/// The columns that cannot be read, by name, each with the reason and a hint.
 pub type Refusals = BTreeMap<String, Error>;
 
 /// The columns of a file, even if a program dropped or renamed columns and left the writer's schema
@@ -185,7 +186,7 @@ impl FoundSchema<'_> {
         }
     }
 
-    /// Adds two halves of several columns.
+    /// Adds several columns as two halves.
     fn halve(&mut self, columns: Range<usize>) -> Result<()> {
         let middle = columns.start + columns.len() / 2;
         self.add(columns.start..middle)?;

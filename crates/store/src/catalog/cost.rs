@@ -1,4 +1,4 @@
-//! The cost of a column chunk, from its footer entry: memory once it is decoded.
+//! Computes the memory that a column chunk takes when it is decoded, from its footer entry.
 
 use parquet::basic::{CompressionCodec, Type};
 use parquet::schema::types::ColumnDescriptor;
@@ -11,12 +11,12 @@ use crate::snapshot::Constant;
 /// validity).
 const ROW_OVERHEAD: u64 = 9;
 
-/// Chunks of at least this many decompressed bytes are counted; each thread has memory for smaller ones
+/// The least number of decompressed bytes of a chunk that is counted. Each thread has memory for smaller ones
 /// anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
-/// Definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value of a nested
-/// column.
+/// The bytes of definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value
+/// of a nested column.
 pub const LEVEL_BYTES: u64 = 4;
 
 /// The memory that decoding chunks takes in addition to their values: for the levels of nested columns, for a
@@ -32,7 +32,7 @@ pub struct PageMemory {
 }
 
 impl PageMemory {
-    /// Adds the cost of one more chunk, of which all rows are decoded or some.
+    /// Adds the cost of one more chunk, of which all rows are decoded, or only some.
     pub fn with(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
         let beside = chunk.levels().saturating_add(chunk.second_copy());
@@ -52,7 +52,7 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Cells are decompressed directly to their places.
+        // Cells are decompressed directly to their final places.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }
@@ -74,7 +74,7 @@ impl PageMemory {
     }
 }
 
-/// The names in the path of a list's numbers: that of the list, and two more that the format adds.
+/// The number of names in the path of a list's numbers: that of the list, and two more that the format adds.
 const LIST_PARTS: usize = 3;
 
 impl ColumnChunk<'_> {
@@ -137,7 +137,7 @@ impl ColumnChunk<'_> {
         )
     }
 
-    /// The most lists in the chunk: with lists in lists, one for each value.
+    /// The most lists in the chunk: with lists inside lists, one for each value.
     fn list_count(&self, rows: u64) -> u64 {
         match u64::try_from(self.column.max_rep_level()).unwrap_or(0) {
             0 => 0,
@@ -146,7 +146,7 @@ impl ColumnChunk<'_> {
     }
 }
 
-/// The bytes of a value as it comes from its page.
+/// The number of bytes of a value as its page stores it.
 fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     match descriptor.physical_type() {
         Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => leaf_width(descriptor),
@@ -157,7 +157,7 @@ fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     }
 }
 
-/// The bytes by which a value is counted.
+/// The number of bytes with which a value is counted.
 pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
@@ -166,13 +166,13 @@ pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
 }
 
 /// The bytes like [`ColumnChunk::held`], with every number counted as 64 bits. The default window is measured
-/// by them, so they never change.
+/// by them, so they must never change.
 pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
-/// The bytes like [`ColumnChunk::held`], for the first of `all` rows. The lengths of lists, texts and binary
-/// values are unknown, so these count as a whole.
+/// The bytes like [`ColumnChunk::held`], for the first rows out of `all` rows. The lengths of lists, texts
+/// and binary values are unknown, so all of their bytes are counted.
 pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
     let is_list = chunk.column.max_rep_level() > 0;
     match is_list || rows >= all {
@@ -199,14 +199,14 @@ pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
     rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
 }
 
-/// The bytes of the values of a constant column one by one, with an offset for each.
+/// The bytes of the values of a constant column when each is stored separately, with an offset for each.
 pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
     let value = constant.value.get_array_memory_size() as u64;
     rows.saturating_mul(value.saturating_add(size_of::<u64>() as u64))
 }
 
-/// The bytes of the values of a chunk one by one, with an offset for each; `None` if the footer does not have
-/// them.
+/// The bytes of the values of a chunk when each is stored separately, with an offset for each; `None` if the
+/// footer does not give them.
 pub(super) fn values(chunk: &ColumnChunk<'_>) -> Option<u64> {
     let number = chunk.values;
     let bytes = match chunk.column.physical_type() {

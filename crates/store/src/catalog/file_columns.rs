@@ -1,4 +1,4 @@
-//! The mapping of one file's columns to those of the catalogue. Files with the same columns share one value.
+//! Maps one file's columns to those of the catalogue. Files with the same columns share one value.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,8 +27,8 @@ pub struct FileColumns {
     pub schema: SchemaRef,
     /// The columns of `schema` that cannot be read.
     pub(crate) refused: Arc<Refusals>,
-    /// For each leaf column the lists around it, if one of them has a fixed length; empty if that holds for
-    /// no leaf.
+    /// For each leaf column, the lists around it, if one of them has a fixed length; empty if no leaf has
+    /// such lists.
     lists: Arc<[Option<LeafLists>]>,
     /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
@@ -46,7 +46,7 @@ pub enum Origin {
 }
 
 impl FileColumns {
-    /// The columns of a file alone. Two columns of one name are refused.
+    /// The columns of a file by itself. Two columns of one name are refused.
     ///
     /// Fails with `Corrupt` for an inconsistent schema.
     fn new(
@@ -69,8 +69,8 @@ impl FileColumns {
         Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), lists, origins: Vec::new() })
     }
 
-    /// The same columns, for a catalogue with the columns `common`: each is stored, or one of `constants`,
-    /// which take precedence.
+    /// The same columns, for a catalogue with the columns `common`. Each of these is stored, or is one of
+    /// `constants`, which take precedence.
     pub(crate) fn for_catalog(&self, common: &Schema, constants: &[Constant]) -> Self {
         let same = constants.is_empty()
             && common.fields().len() == self.schema.fields().len()
@@ -170,7 +170,8 @@ impl FileColumns {
     }
 }
 
-/// The leaf columns of a projection, looked up once for neighbouring files with the same columns.
+/// The leaf columns of a projection, which are looked up only once for consecutive files with the same
+/// columns.
 pub struct ProjectedLeaves<'a> {
     projection: &'a Projection,
     of: Option<&'a FileColumns>,
@@ -209,12 +210,12 @@ struct Placed {
     _declared: Option<SchemaRef>,
 }
 
-/// The key of columns in a catalogue, which files with an equal one share: the addresses of the stored and of
-/// the declared fields, and the constants.
+/// The properties that files must have in common to share their columns in a catalogue: the addresses of the
+/// stored and of the declared fields, and the constants.
 pub type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 
 impl KnownColumns {
-    /// The columns of a file alone. The columns of a table's file are typed by the table, and by Parquet.
+    /// The columns of a file by itself. The columns of a table's file are typed by the table, and by Parquet.
     ///
     /// Fails with `Corrupt` for an inconsistent schema.
     pub(crate) fn of_file(&self, metadata: &FileMetaData, is_of_table: bool) -> Result<Arc<FileColumns>> {
@@ -238,8 +239,8 @@ impl KnownColumns {
         Ok(columns)
     }
 
-    /// The columns of a file in the catalogue: those of another file with the same `key`, or else the result
-    /// of `place`.
+    /// The columns of the file in the catalogue: those of another file with the same `key`, otherwise the
+    /// result of `place`.
     pub(crate) fn in_catalog(
         &self,
         key: SharedBy,

@@ -13,9 +13,9 @@ use super::File;
 /// the schema; for a table also over its constants, its deleted rows and its further identities. A file whose
 /// rows and columns are in the table's list counts without its footer, which may not have been read.
 ///
-/// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on
-/// the order. The footer has offsets, sizes and statistics of every column chunk, so other rows have another
-/// footer. It is shown and serialized as 32 hexadecimal digits.
+/// The time of change or the store's tag is not used, because two nodes with a copy of the same data each
+/// must agree on the order. The footer has offsets, sizes and statistics of every column chunk, so other rows
+/// have another footer. The fingerprint is shown and serialized as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Fingerprint(u128);

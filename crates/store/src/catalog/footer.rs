@@ -13,7 +13,7 @@
 //! The nulls are kept if lists of a fixed length are in others: they determine the number of values in Arrow.
 //! ```
 //!
-//! Each number takes as many bytes as it needs. Each row group can be decoded alone.
+//! Each number takes as many bytes as it needs. Each row group can be decoded by itself.
 
 #[cfg(test)]
 mod tests;
@@ -84,7 +84,7 @@ pub struct ColumnChunk<'a> {
     pub uncompressed: u64,
     /// The number of values, including nulls.
     pub values: u64,
-    /// The bytes of its byte arrays one by one, if the footer has them.
+    /// The bytes of its byte arrays when each is stored separately, if the footer gives them.
     pub(crate) unencoded: Option<u64>,
     /// The lists around its values, if one of them has a fixed length.
     pub(super) lists: Option<&'a LeafLists>,
@@ -142,7 +142,7 @@ impl Footer {
         })
     }
 
-    /// The column chunks of a row group at `leaves`, which ascend.
+    /// The column chunks of a row group at the indices `leaves`, which ascend.
     #[inline]
     pub fn chunks_at(
         &self,
@@ -209,13 +209,14 @@ fn to_parquet<'a>(
 }
 
 impl<'a> ColumnChunk<'a> {
-    /// A chunk of some of its pages, which were joined: `rows` values in `length` bytes from `start` on.
+    /// A chunk that consists of some of its pages, which were joined: `rows` values in `length` bytes from
+    /// `start` on.
     pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
         ColumnChunk { start, length, values: rows, ..self }
     }
 
-    /// A part of the chunk, of `length` bytes and `rows` values, for the computation of costs: its pages are
-    /// assumed to be compressed alike.
+    /// A part of the chunk, of `length` bytes and `rows` values, for computing costs. All pages are assumed
+    /// to be compressed equally well.
     pub fn share(self, length: u64, rows: u64) -> Self {
         let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
         ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }

@@ -1,4 +1,4 @@
-//! Lists of a fixed length: a null one has all of its items in Arrow, and none in Parquet.
+//! Lists of a fixed length: Arrow stores all items of a null one, and Parquet none.
 
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use parquet::schema::types::SchemaDescriptor;
@@ -24,7 +24,7 @@ pub(crate) struct SlotLimits {
 }
 
 impl LeafLists {
-    /// The lists of each leaf column; nothing if no list has a fixed length.
+    /// The lists of each leaf column; empty if no list has a fixed length.
     pub(super) fn of_leaves(schema: &Schema, parquet: &SchemaDescriptor) -> Box<[Option<Self>]> {
         let mut all: Vec<Option<Self>> = Vec::new();
         let mut first = 0;
@@ -61,8 +61,8 @@ impl LeafLists {
         around.pop();
     }
 
-    /// Whether the number of values depends on the number of nulls: some lists of a fixed length are in
-    /// others.
+    /// Whether the number of values depends on the number of nulls, because some lists of a fixed length are
+    /// inside other lists.
     pub(super) fn are_counted_by_nulls(&self) -> bool {
         let mut inner = self.lengths.iter().skip_while(|length| length.is_some());
         inner.any(Option::is_some)
@@ -77,7 +77,7 @@ impl LeafLists {
     /// are null or under a null.
     pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> SlotLimits {
         let nulls = nulls.unwrap_or(values).min(values);
-        // Down to the first list of varying length, each row has the same number, whatever is null.
+        // Down to the first list of varying length, each row has the same number of lists, whatever is null.
         let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
         let slots = |are_of_rows: bool, each: u64| match are_of_rows {
             true => rows.saturating_mul(each),
@@ -96,7 +96,7 @@ impl LeafLists {
     }
 }
 
-/// The bytes of a value, without those that a view points to.
+/// The number of bytes of a value, without those that a view points to.
 fn width(leaf: &DataType) -> u64 {
     match leaf {
         DataType::Null => 0,

@@ -1,4 +1,4 @@
-//! One page header: read as the Parquet crate reads it, or refused.
+//! Reads one page header in the same way as the Parquet crate, or refuses it.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -98,8 +98,8 @@ fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
 }
 
 /// Reads the header of a dictionary page or of a data page of version 1 in the form in which nearly every
-/// writer writes it: all fields in order, none unknown. `None` says nothing about the header. This matters
-/// for small row groups, which have a header for a few values.
+/// writer writes it: all fields in order, none unknown. Returns `None` for any other form, which says nothing
+/// about the header. This matters for small row groups, which have a header for every few values.
 #[inline(always)]
 fn usual(input: &mut Compact<'_>) -> Option<Page> {
     /// The type of a 32-bit integer in the first field, or in the field whose id follows.
@@ -129,7 +129,7 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
     } else {
         input.next_of(FALSE_OR_TRUE);
     }
-    // These end both structures.
+    // These bytes end both structures.
     input.next_of([0])?;
     input.next_of([0])?;
     Some(Page {
@@ -267,8 +267,8 @@ mod tests {
         Some((fields.page()?, bytes.len() - input.remaining()))
     }
 
-    /// Headers that pyarrow writes, and each with one other byte, read the same in the fast way and field by
-    /// field.
+    /// Headers that pyarrow writes, and copies of them with one byte changed, read the same in the fast way
+    /// and field by field.
     #[test]
     fn a_usual_header_means_what_its_fields_mean() {
         let dictionary = [0x15, 4, 0x15, 0xf8, 5, 0x15, 0xfe, 5, 0x4c, 0x15, 0xbe, 1, 0x15, 0, 0x12, 0, 0];

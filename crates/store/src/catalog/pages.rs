@@ -10,7 +10,8 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::ColumnChunk;
 use super::thrift::Compact;
 
-/// The longest index that is read. An index of a million pages takes about a twentieth of this.
+/// The size in bytes of the largest index that is read. An index of a million pages takes about a twentieth
+/// of it.
 const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// The places of a column chunk's data pages, and their rows. There is at least one page.
@@ -22,7 +23,7 @@ pub struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The first page from which on no page refers to the dictionary, as far as that is known.
+    /// The first page from which on no page is known to refer to the dictionary.
     plain_from: usize,
 }
 
@@ -62,7 +63,7 @@ impl PageLocations {
         ends_with && self.ranges.windows(2).all(|pair| pair[0].end == pair[1].start)
     }
 
-    /// The same pages, where those from `page` on do not need the dictionary.
+    /// The same pages, of which those from `page` on do not need the dictionary.
     pub fn plain_from(self, page: usize) -> Self {
         PageLocations { plain_from: page, ..self }
     }

@@ -60,7 +60,7 @@ impl Projection {
         types::check_read(fields.iter().map(AsRef::as_ref))?;
         let mut columns: Vec<usize> = Vec::with_capacity(selected.len());
         for Selected { column, of, .. } in &selected {
-            // Fields of one structure may be selected apart from each other.
+            // Fields of one structure may be selected separately.
             if matches!(of, Reads::Whole) || !columns.contains(column) {
                 columns.push(*column);
             }
@@ -120,7 +120,7 @@ impl Projection {
             .map(|(field, selected)| (field.name().as_str(), stored.field(selected.column).name().as_str()))
     }
 
-    /// Whether a leaf of a column is read: `path` is the path of the leaf in the column.
+    /// Whether a leaf of a column is read; `path` is the path of the leaf in the column.
     pub(crate) fn reads(&self, column: usize, path: &[String]) -> bool {
         let Some(paths) = self.partial.get(&column) else { return true };
         (1..=path.len()).any(|depth| paths.contains(&path[..depth]))

@@ -22,7 +22,7 @@ use forebay_base::Error;
 use serde::{Deserialize, Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The bits of a hash: a range that begins at one ends below 2^63.
+/// The number of bits of a hash. A range that begins at a hash ends below 2^63.
 const HASH_BITS: u32 = 62;
 
 /// A row of a data set, as a number from 0 to 2^63 - 1.
@@ -102,7 +102,7 @@ impl fmt::Display for RowPlace {
     }
 }
 
-/// The numbers of all rows, as the beginning of each file's range.
+/// The numbers of all rows, stored as the beginning of each file's range.
 #[derive(Clone, Debug)]
 pub(crate) struct RowIds {
     /// The beginning of each file's range.
@@ -117,7 +117,7 @@ impl RowIds {
         RowIds::over(files, hash)
     }
 
-    /// The numbers like [`of`](Self::of), with a hash of a path and a seed.
+    /// The numbers like [`of`](Self::of), computed with a function that hashes a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();

@@ -1,14 +1,13 @@
 //! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
 //!
-//! Why not the Parquet crate's reader: it is private, and it reserves memory for a list before it reads it.
-//! It bounds the length of a list by the bytes that are left, but an element may take one byte there and many
-//! more in memory. From a stream it reserves memory for any length that a string claims. Nothing here
-//! allocates.
+//! The Parquet crate's own reader is private, and it reserves memory for a list before it reads it. It limits
+//! the length of a list by the bytes that are left, but an element may take one byte there and many more in
+//! memory. From a stream it reserves memory for any length that a string claims. Nothing here allocates.
 //!
-//! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every
-//! check. The crate goes by a field's id alone, whatever type is written, and truncates integers to the
-//! declared width. So a field must be written as [`declared`], and unknown bytes that both would skip
-//! differently are refused.
+//! Bytes that are accepted here must mean the same to the Parquet crate; otherwise a second meaning gets past
+//! every check. The crate goes only by a field's id, whatever type is written, and truncates integers to the
+//! declared width. So a field must be written as [`declared`], and unknown bytes that the two readers would
+//! skip differently are refused.
 
 pub(crate) mod declared;
 mod kinds;
@@ -139,7 +138,7 @@ impl<'a> Compact<'a> {
         self.i32(header & 0x0f)
     }
 
-    /// Reads the header of the next field, if it is one of these.
+    /// Reads the header of the next field, if it is one of these headers.
     #[inline]
     pub(crate) fn next_of<const N: usize>(&mut self, headers: [u8; N]) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
@@ -281,8 +280,8 @@ impl<'a> Compact<'a> {
 }
 
 /// The bytes after the statistics of a page of numbers, in the form of most writers: the largest and the
-/// least value of 4 or 8 bytes, few nulls, both values once more, and whether they are exact. `None` says
-/// nothing about other forms. Field by field, each read would wait for the length of the one before it.
+/// least value of 4 or 8 bytes, few nulls, both values once more, and whether they are exact. Returns `None`
+/// for other forms. Read field by field, each read would wait for the length of the one before it.
 #[inline]
 fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
     match bytes.get(1)? {
@@ -296,7 +295,7 @@ fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
 fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
     /// The upper half of a field's header byte is the distance from the id before; this is a distance of one.
     const NEXT: u8 = 1 << 4;
-    /// The largest number in one byte.
+    /// The largest number of nulls that takes one byte.
     const LAST_NULLS: u8 = 0x7f;
     let (value, nulls) = (2 + WIDTH, 2);
     let (again, exact) = (2 * value + nulls, 4 * value + nulls);
@@ -375,7 +374,7 @@ mod tests {
             assert!(read(&list).is_none(), "{value} in a list");
         }
         assert!(read(&one(0x24, 1 << 15)).is_none());
-        // Each declared type is written as each other one.
+        // Each declared type is written as each of the other types.
         for kind in 0..16 {
             let value = [1; 8];
             for (id, declared) in &FIELDS {
@@ -391,8 +390,8 @@ mod tests {
         }
     }
 
-    /// Statistics of numbers, and each with one other byte, are skipped the same in the fast way and field by
-    /// field.
+    /// Statistics of numbers, and copies of them with one byte changed, are skipped the same in the fast way
+    /// and field by field.
     #[test]
     fn usual_statistics_end_where_their_fields_end() {
         let declared = |bytes: &[u8]| {

@@ -12,8 +12,8 @@ pub(super) const VIEW_BYTES: u64 = 16;
 /// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values,
 /// views of lists as lists, everything else unchanged.
 ///
-/// Why views: on uncompressed pages they point into the fetched bytes, and they have no limit of 2 GiB for
-/// each batch.
+/// Views are used because on uncompressed pages they point into the fetched bytes, and because they have no
+/// limit of 2 GiB for each batch.
 pub(super) fn delivered(field: &Field) -> Field {
     field.clone().with_data_type(delivered_type(field.data_type()))
 }
@@ -29,7 +29,8 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Longer types are abbreviated, so that the sentence stays readable.
+/// The longest name of a type in characters; longer ones are abbreviated, so that the sentence stays
+/// readable.
 const TYPE_SHOWN: usize = 500;
 /// The most refused columns that a message names.
 const COLUMNS_SHOWN: usize = 20;

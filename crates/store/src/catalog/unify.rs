@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Place};
 use super::arrow_schema::Refusals;
 use super::types::same_type;
 
-/// The treatment of files whose columns differ.
+/// How files whose columns differ are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Differences {
     /// A column that differs in more than its encoding is refused.
@@ -54,7 +54,7 @@ pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused:
     Unified { schema, refused: columns.refused }
 }
 
-/// The columns of the files so far.
+/// The columns of the files that were added so far.
 #[derive(Default)]
 struct Columns<'a> {
     differences: Differences,
@@ -80,7 +80,7 @@ impl<'a> Columns<'a> {
         for field in schema.fields() {
             let at = match self.places.entry(field.name()) {
                 Entry::Occupied(place) if !is_first => *place.get(),
-                // Both of two columns with one name are refused, and both are in the file.
+                // Two columns of one name are both refused, and both are in the file.
                 place => {
                     place.insert_entry(self.columns.len());
                     self.columns.push(UnifiedColumn::new(location, field, is_first));
@@ -142,7 +142,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The advice for two types of which only one has a time zone.
+/// The hint for two types of which only one has a time zone.
 fn of_zones(types: &[DataType; 2]) -> &'static str {
     match types {
         [DataType::Timestamp(_, one), DataType::Timestamp(_, other)] if one.is_some() != other.is_some() => {
@@ -167,7 +167,7 @@ impl<'a> UnifiedColumn<'a> {
         UnifiedColumn { field: field.clone().with_nullable(nullable), types }
     }
 
-    /// Adds a field of one more file.
+    /// Adds a field of another file.
     fn add(&mut self, location: &'a str, field: &Field, differences: Differences) -> Result<(), Clash<'a>> {
         if field.is_nullable() {
             self.field.set_nullable(true);
@@ -189,7 +189,7 @@ impl<'a> UnifiedColumn<'a> {
     }
 }
 
-/// The first type, in which each field is nullable if it is so in either. Both types are the
+/// The first type, in which each field is nullable if it is so in either type. The types must be the
 /// [same](same_type).
 fn either_type(first: &DataType, second: &DataType) -> DataType {
     let item = |a: &FieldRef, b: &FieldRef| {

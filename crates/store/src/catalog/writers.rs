@@ -1,7 +1,8 @@
-//! Peculiarities of programs that write Parquet, by the names that they leave in footers.
+//! Peculiarities of programs that write Parquet. Footers contain the names of the programs.
 
-/// The name of parquet-mr, and the version from which on it counts the header of a dictionary page.
+/// The name of parquet-mr.
 const PARQUET_MR: &str = "parquet-mr";
+/// The first version of parquet-mr that counts the header of a dictionary page.
 const COUNTS_DICTIONARY_HEADER: [u32; 3] = [1, 2, 9];
 
 /// The longest header of a dictionary page that the size of a column chunk may leave out.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The words of a block; a block of 64 bytes has an entry of 4 bytes in the directory.
+/// The number of words in a block. A block of 64 bytes has an entry of 4 bytes in the directory.
 const BLOCK_WORDS: usize = 8;
 
 const WORD: u32 = u64::BITS;
@@ -16,13 +16,13 @@ pub(super) struct Bitmap {
     count: u32,
 }
 
-/// Bytes of a bitmap over `rows` rows, with its directory.
+/// The number of bytes of a bitmap over `rows` rows, with its directory.
 pub(super) fn bytes(rows: u32) -> u64 {
     let words = u64::from(rows.div_ceil(WORD));
     words * size_of::<u64>() as u64 + words.div_ceil(BLOCK_WORDS as u64) * size_of::<u32>() as u64
 }
 
-/// The words of a bitmap over `rows` rows.
+/// The words of an empty bitmap over `rows` rows.
 pub(super) fn empty(rows: u32) -> Vec<u64> {
     vec![0; rows.div_ceil(WORD) as usize]
 }
@@ -48,7 +48,7 @@ pub(super) fn complement(words: &[u64], rows: u32) -> Vec<u64> {
     others
 }
 
-/// The words of the rows in a range, counted from its start. Rows beyond the last word are in no set.
+/// The words of the rows in a range, counted from its start. Rows after the last word are not in the set.
 pub(super) fn within(words: &[u64], range: Range<u32>) -> Vec<u64> {
     let rows = range.end - range.start;
     let (first, shift) = ((range.start / WORD) as usize, range.start % WORD);
@@ -62,7 +62,7 @@ pub(super) fn within(words: &[u64], range: Range<u32>) -> Vec<u64> {
     words
 }
 
-/// Clears the bits behind the last of `rows` rows.
+/// Clears the bits after the last of `rows` rows.
 fn cut(words: &mut [u64], rows: u32) {
     if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(WORD)) {
         *last &= !(u64::MAX << (rows % WORD));
@@ -128,8 +128,8 @@ impl Bitmap {
         self.ranks[block] + whole + below.count_ones()
     }
 
-    /// The next run of rows from row `cursor` on, cut to `most` rows. There must be one; `cursor` moves past
-    /// it.
+    /// The next run of rows from row `cursor` on, limited to `most` rows. There must be one; `cursor` moves
+    /// past it.
     pub(super) fn run(&self, cursor: &mut u32, most: u32) -> Range<u32> {
         let start = self.next(*cursor, |word| word);
         let end = self.next(start, |word| !word).min(start + most);

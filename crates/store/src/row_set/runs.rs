@@ -48,7 +48,7 @@ impl RowRuns {
         (self.runs.partition_point(|run| run.before <= ordinal) - 1) as u32
     }
 
-    /// The rows from ordinal `at` on, at most `most`, in the run at `cursor`, which moves on.
+    /// At most `most` rows from ordinal `at` on, in the run at `cursor`, which then moves on.
     pub(super) fn run(&self, cursor: &mut u32, at: u32, most: u32) -> Range<u32> {
         let index = *cursor as usize;
         let (run, length) = (self.runs[index], self.length(index));

@@ -6,9 +6,9 @@ use super::{RowSet, SetForm};
 
 const NONE: u8 = 0;
 const ALL: u8 = 1;
-/// The form of pairs of numbers: rows that are left out, and rows that follow in the set.
+/// The form of a set as pairs of numbers: rows that are left out, and rows that follow in the set.
 const RUNS: u8 = 2;
-/// The form of a bit for each row, the lowest first.
+/// The form of a set as a bit for each row, with the lowest first.
 const BITS: u8 = 3;
 
 /// The most bytes of a variable-length integer of 32 bits.

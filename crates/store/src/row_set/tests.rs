@@ -1,4 +1,4 @@
-//! Sets of rows against plain lists.
+//! Compares sets of rows with plain lists.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -22,7 +22,7 @@ pub struct FileStatistics {
     at: u32,
 }
 
-/// All that is known about a file's rows before its footer is read.
+/// Everything that is known about a file's rows before its footer is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed<'a> {
     /// The columns with one value in all rows of the file.
@@ -31,14 +31,14 @@ pub struct Listed<'a> {
     pub statistics: Option<&'a FileStatistics>,
 }
 
-/// The bounds of a column's values, at one place in two arrays.
+/// The bounds of a column's values in one file, which are stored in two arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedBounds<'a> {
     /// An array with a bound that no value is below.
     pub least: &'a ArrayRef,
     /// An array with a bound that no value exceeds.
     pub greatest: &'a ArrayRef,
-    /// The place of the bounds in both arrays.
+    /// The index of the bounds in both arrays.
     pub at: usize,
 }
 

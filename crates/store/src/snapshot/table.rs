@@ -25,9 +25,9 @@ pub enum AsOf {
 /// The versions to open of the tables at several locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedVersions {
-    /// The version of each table that `by_location` does not have.
+    /// The version of each table that is not in `by_location`.
     pub as_of: AsOf,
-    /// The versions of tables by their locations, as [`TableVersion::location`] has these.
+    /// The versions of tables by location, in the form of [`TableVersion::location`].
     pub by_location: BTreeMap<String, AsOf>,
 }
 
@@ -90,13 +90,13 @@ impl AsOf {
 /// The names and numbers that the columns of a table have in its files. Other columns of a file are not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnNames {
-    /// The way in which columns are found.
+    /// How columns are found in the files.
     pub found: FoundBy,
     /// The columns in order.
     pub columns: Vec<ColumnName>,
 }
 
-/// The way in which the columns of a table are found in its files.
+/// How the columns of a table are found in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
     /// Columns are found by their names in the files.
@@ -123,7 +123,7 @@ pub struct ColumnName {
 /// A table at one of its versions.
 #[derive(Clone, Debug)]
 pub struct TableVersion {
-    /// The name of the format, as people write it.
+    /// The name of the format, as users write it.
     pub format: &'static str,
     /// The folder of the table, as an absolute path or URL.
     pub location: Arc<str>,

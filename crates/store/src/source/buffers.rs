@@ -8,19 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Smaller buffers are left to the allocator, which keeps them itself.
+/// The least number of bytes of a buffer that is reused. Smaller buffers are left to the allocator, which
+/// keeps them itself.
 const MIN_BYTES: usize = 1 << 20;
-/// The bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the
-/// release of another one's rows, whose memory it waited for.
+/// The number of bytes that are kept for the next reads, or one buffer that is larger. A read usually follows
+/// the release of another read's rows, for whose memory it waited.
 const MAX_KEPT_BYTES: usize = 32 << 20;
-/// Buffers of more bytes are not kept: they would be too much beside the memory that a loader may have.
+/// The most bytes of a buffer that is kept: larger ones would be too much in addition to the memory that a
+/// loader may have.
 const MAX_BYTES: usize = 64 << 20;
-/// A new buffer that is to be overwritten gets its length divided by this in addition.
+/// A new buffer that will be overwritten gets additional room: its length divided by this number.
 const ROOM_DIVISOR: usize = 8;
-/// The most times that a buffer may be larger than its read.
+/// The largest ratio of the size of a buffer to that of its read.
 const MAX_SIZE_RATIO: usize = 2;
 
-/// Unused buffers, the longest unused first.
+/// Unused buffers, with the longest unused one first.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
@@ -28,17 +30,16 @@ impl Buffers {
     /// An empty buffer with capacity for `bytes`.
     ///
     /// # Errors
-    /// The machine does not have the memory.
+    /// Fails if the machine does not have the memory.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut lent = self.lend(bytes)?;
         lent.buffer.clear();
         Ok(lent)
     }
 
-    /// A buffer of `bytes` bytes of any value, to be written over.
+    /// A buffer of `bytes` arbitrary bytes, which the caller overwrites.
     ///
-    /// A buffer of `bytes` arbitrary bytes, to be overwritten.
-    /// The machine does not have the memory.
+    /// Fails if the machine does not have the memory.
     pub(super) fn take_filled(self: &Arc<Self>, bytes: u64) -> Result<Lent> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // The buffer is a little larger, so that reads of similar length can use each other's buffers.
@@ -91,7 +92,8 @@ impl Drop for Lent {
         if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
             return;
         }
-        // They are dropped after the lock is released. (A forked child may find the lock taken at worst.)
+        // These buffers are dropped after the lock is released. (At worst a forked child finds the lock
+        // taken.)
         let mut surplus = vec![];
         if let Ok(mut free) = self.home.0.try_lock() {
             free.push(buffer);

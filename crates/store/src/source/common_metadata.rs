@@ -22,7 +22,7 @@ impl Store {
         values_of(self, &self.common_metadata, key).await
     }
 
-    /// Whether a listing showed such a file.
+    /// Whether a listing showed a `_common_metadata` file.
     pub fn has_common_metadata(&self) -> bool {
         !self.common_metadata.is_empty()
     }
@@ -74,7 +74,7 @@ async fn values_of(store: &Store, files: &[MetadataFile], key: &str) -> Result<V
 /// The file in the folder that all named files share, which no listing has shown.
 async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<MetadataFile>> {
     let Some(first) = snapshot.files.first() else { return Ok(None) };
-    // Several volumes share no folder, and a table describes its files itself.
+    // Files in several volumes share no folder, and a table describes its files itself.
     if snapshot.files.iter().any(|file| file.volume != first.volume || file.is_declared()) {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<Metad
         .map_err(|error| Error::invalid(error.to_string()))?;
     match pinned(store, first.volume, &path).await {
         Ok(found) => Ok(found.map(|pin| MetadataFile { volume: first.volume, pin })),
-        // Credentials that may read the files need not be allowed to look up a missing one.
+        // Credentials that may read the files may not be allowed to look up a missing one.
         Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
         Err(error) => Err(error.at(Place::file(store.shown(first.volume, &path)))),
     }

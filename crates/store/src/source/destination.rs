@@ -16,11 +16,12 @@ use super::remote::Remote;
 use super::shown::shown;
 use super::url::{self, Target};
 
-/// The number of files for a store that this process has begun, since two of them may be written at once.
+/// The number of files for a store that this process has begun to write, since two of them may be written at
+/// once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
-/// The hidden folder in a local one that holds all new files until the last of them is complete, so that the
-/// remains of an interrupted run are not taken for the data set.
+/// The hidden folder in a local destination that holds all new files until the last of them is complete. So
+/// the remains of an interrupted run are not taken for the data set.
 const HIDDEN: &str = ".forebay-unfinished";
 /// The file that says which job writes into the destination, so that an interrupted one can be continued.
 /// Readers pass over its name.
@@ -40,8 +41,8 @@ enum Where {
     },
 }
 
-/// Whether `place` is inside the location `read`: a folder, which is read with its subfolders, or the folder
-/// below which a glob matches.
+/// Whether `place` is inside the location `read`: in a folder, which is read with its subfolders, or in the
+/// folder below which a glob matches.
 pub fn is_inside(place: &str, read: &str) -> Result<bool> {
     let is_within = |folder: &Path, place: &Path| -> Result<bool> {
         Ok(paths::absolute(place)?.starts_with(paths::absolute(folder)?))
@@ -247,7 +248,7 @@ impl Destination {
         sent.map_err(|error| error.at(self.place(relative)))
     }
 
-    /// Shows the files of a local folder, all of which are complete.
+    /// Makes the files of a local folder visible, all of which are complete.
     pub fn finish(&self) -> Result<()> {
         let Where::Local(folder) = &self.0 else { return Ok(()) };
         let hidden = folder.join(HIDDEN);

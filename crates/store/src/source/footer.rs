@@ -1,4 +1,4 @@
-//! Reads footers side by side and checks them. The part that plans and reads need is kept as a
+//! Reads footers in parallel and checks them. The part that plans and reads need is kept as a
 //! [`Footer`](crate::catalog::Footer).
 
 mod assemble;

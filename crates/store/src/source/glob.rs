@@ -1,8 +1,8 @@
-//! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any
-//! depth.
+//! Matches patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for
+//! any depth.
 //!
-//! `globset` would replace the 60 lines that match one name by regular expressions, with two more crates. It
-//! does not say which folders a pattern may reach into, which the rest of this file does.
+//! `globset` would replace the 60 lines that match one name by regular expressions, and add two crates. It
+//! does not say which folders a pattern may reach into, which is what the rest of this file does.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -108,7 +108,7 @@ impl Glob {
         self.segments.iter().take_while(|segment| segment[..] != ANY_DEPTH).count()
     }
 
-    /// Whether the pattern's last segment spells out a suffix: then files with that suffix are wanted, not
+    /// Whether the pattern's last segment names a suffix. Then files with that suffix are wanted instead of
     /// `.parquet`.
     pub(super) fn names_a_suffix(&self) -> bool {
         let last = self.segments.last().map_or(&[][..], |last| &last[..]);

@@ -1,8 +1,8 @@
-//! Limits how many files of the local disk stay open, and how many sockets: to a share of what the process
+//! Limits how many files of the local disk stay open, and how many sockets, to a share of what the process
 //! may have, for all data sets together.
 //!
-//! The limit is that of the process (`ulimit -n`) at the moment. Other users, such as threads and the
-//! program's own files, have the rest.
+//! The limit is the present one of the process (`ulimit -n`). The rest is left to other users, such as
+//! threads and the program's own files.
 
 use std::fs::File;
 use std::io;
@@ -15,27 +15,28 @@ use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 use rustix::process::{Resource, getrlimit};
 
-/// The most files that one data set keeps open. More would save few opens, and take handles from the rest of
-/// the process.
+/// The most files that one data set keeps open. Keeping more would save few opens, and take handles from the
+/// rest of the process.
 const MAX_FILES_OF_ONE: usize = 64;
 
-/// Files that stay open may take the process's limit divided by this.
+/// The process's limit divided by this number is how many files may stay open.
 const FILES_DIVISOR: usize = 4;
 
-/// Requests to object stores may take the process's limit divided by this.
+/// The process's limit divided by this number is how many requests to object stores may run.
 const SOCKETS_DIVISOR: usize = 2;
 
-/// The handles that a run takes in addition to files that stay open: for reads that are under way, and a few
-/// of its caches.
+/// The number of handles that a run takes in addition to files that stay open: for reads that are under way,
+/// and a few of its caches.
 const SPARE_HANDLES: usize = 8;
 
-/// How often opening a file is tried again if the process has no handle left; below, how long each try waits
-/// for one: a read returns its own within milliseconds.
+/// How often opening a file is tried again if the process has no handle left.
 const MAX_OPEN_TRIES: usize = 20;
+/// How long each try waits for a handle: a read returns its own within milliseconds.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The number of files that are kept open; below, the number of data sets that are read from.
+/// The number of files that are kept open.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// The number of data sets that are read from.
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of connected object stores.
@@ -63,7 +64,7 @@ impl Drop for KeptHandle {
     }
 }
 
-/// A registered user of the process's handles.
+/// A user of the process's handles, which is registered.
 #[derive(Debug)]
 pub(super) struct Sharer(&'static AtomicUsize);
 
@@ -95,7 +96,7 @@ pub(super) fn share() -> usize {
     (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MAX_FILES_OF_ONE)
 }
 
-/// The number of requests that each store may have under way by the process's limit.
+/// The number of requests that each store may have under way, by the process's limit.
 pub(super) fn sockets() -> usize {
     limit().map_or(usize::MAX, |limit| sockets_of(limit, STORES.load(Ordering::Relaxed)))
 }
@@ -108,7 +109,7 @@ fn sockets_of(limit: usize, stores: usize) -> usize {
 /// this waits for other reads to end.
 ///
 /// # Errors
-/// The errors of the system. If no handle is free even then, the error names the limit.
+/// Fails with the errors of the system. If no handle becomes free, the error names the limit.
 pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
     for attempt in 0..MAX_OPEN_TRIES {
         match File::open(path) {

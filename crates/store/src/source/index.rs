@@ -41,11 +41,11 @@ pub(super) const NAME: &str = "_forebay_index";
 const MAGIC: &[u8; 7] = b"FBINDEX";
 const VERSION: u8 = b'2';
 
-/// The bytes of footers that are compressed together: their common parts are then stored once, and little is
-/// decoded to get one of them.
+/// The number of bytes of footers that are compressed together: their common parts are then stored once, and
+/// little is decoded to get one of them.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The level of zstd: higher ones save little and take several times as long.
+/// The level of zstd. Higher levels save little and take several times as long.
 const LEVEL: i32 = 3;
 
 /// The largest index that is read.
@@ -71,7 +71,7 @@ struct Proven {
     proof: u64,
 }
 
-/// A block, and a footer in it.
+/// The number of a block, and of a footer in it.
 type Found = (u32, u32);
 
 /// Footers that are compressed together.
@@ -252,7 +252,7 @@ fn proof(key: u64, footer: &[u8]) -> u64 {
     xxh3_64_with_seed(footer, key)
 }
 
-/// The path of a file below a folder, if it is in it.
+/// The path of a file below a folder, if it is there.
 fn below<'a>(whole: &'a str, root: &str) -> Option<&'a str> {
     let rest = whole.strip_prefix(root)?;
     if root.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(why(b"FBINDEX2"), "it is damaged");
     }
 
-    /// The checksum is right, so that only the bounds protect the reader.
+    /// The checksum is right, so only the limits protect the reader.
     #[test]
     fn lengths_that_are_not_there_are_refused() {
         let honest = written(3);
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// The checksum of the whole is right, so that only the proof of the entry shows the damage.
+    /// The checksum of the whole index is right, so only the proof of the entry shows the damage.
     #[test]
     fn an_entry_that_is_damaged_is_not_used_and_is_reported() {
         let honest = written(3);

@@ -1,9 +1,9 @@
-//! The rows that a filter selects or with which windows begin, and the lengths of rows, kept on local disk
-//! beside the footers: with them the second start reads no values.
+//! Keeps, on local disk beside the footers, the rows that a filter selects or with which windows begin, and
+//! the lengths of rows. With them, a second start reads no values.
 //!
-//! There is one file for each data set and filter. It is found by everything that the rows depend on: the
+//! There is one file for each data set and filter. It is found by everything on which the rows depend: the
 //! files with their addresses and versions, the filter or the other question, and the version of this
-//! library; and it is proven by a checksum. It holds numbers of rows, or lengths, but no values. A failure
+//! library; and it is proven by a checksum. It contains numbers of rows, or lengths, but no values. A failure
 //! here only costs the pass that it would have saved.
 
 use std::fs;
@@ -30,7 +30,7 @@ pub struct KeptRows {
 
 impl KeptRows {
     /// The place for `catalog` and a filter in its canonical form, or another text that says what is kept;
-    /// `None` if nothing is to be kept. Waits for the disk.
+    /// `None` if nothing should be kept. Waits for the disk.
     pub fn of(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
         let folder = folder(store.metadata_cache.clone())?;
         let mut hash = Xxh3::new();
@@ -49,7 +49,7 @@ impl KeptRows {
         Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX_ROWS}")), key })
     }
 
-    /// The rows of each row group, among its `live` ones, if they are known.
+    /// The rows of each row group, among its `live` ones, if they were kept.
     pub fn load(&self, live: &[RowSet]) -> Option<Vec<RowSet>> {
         let bytes = self.read()?;
         let mut rest = &bytes[..];
@@ -73,7 +73,7 @@ impl KeptRows {
         self.write(&bytes);
     }
 
-    /// The kept number of each row of row groups with these counts of rows, if they are known.
+    /// The kept number of each row, for row groups with these counts of rows, if they were kept.
     pub fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
         numbers(&self.read()?, counts)
     }
@@ -83,7 +83,7 @@ impl KeptRows {
         self.keep_numbers_and_text(&[], numbers);
     }
 
-    /// The kept numbers with a text, in the form of [`keep_numbers_and_text`](Self::keep_numbers_and_text).
+    /// The kept numbers with a text, as [`keep_numbers_and_text`](Self::keep_numbers_and_text) keeps them.
     pub fn load_numbers_and_text(&self, counts: &[u32]) -> Option<(Vec<u8>, Vec<Vec<u32>>)> {
         let bytes = self.read()?;
         let (rest, length) = bytes.split_last_chunk::<4>()?;
@@ -135,12 +135,12 @@ impl KeptRows {
     }
 }
 
-/// The number of bytes that keep a number, with 7 of its bits in each.
+/// The number of bytes that a kept number takes, with 7 of its bits in each.
 fn encoded_bytes(number: u32) -> usize {
     (number.checked_ilog2().unwrap_or(0) / 7) as usize + 1
 }
 
-/// A number for each row of row groups with these counts of rows, if the bytes hold exactly these.
+/// A number for each row of row groups with these counts of rows, if the bytes contain exactly these.
 fn numbers(bytes: &[u8], counts: &[u32]) -> Option<Vec<Vec<u32>>> {
     let mut rest = bytes.iter();
     let mut number = || {

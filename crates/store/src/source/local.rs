@@ -42,8 +42,8 @@ pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file system numbers its files anew each time, like those in user space: asked once for each file
-/// system.
+/// Whether a file system gives its files new numbers each time, like those in user space. It is asked once
+/// for each file system.
 #[cfg(target_os = "linux")]
 fn numbers_anew(path: &Path, device: u64) -> bool {
     static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
@@ -57,14 +57,14 @@ fn numbers_anew(path: &Path, device: u64) -> bool {
     found
 }
 
-/// Whether a file system numbers its files anew each time, which is unknown on this platform.
+/// Whether a file system gives its files new numbers each time, which is unknown on this platform.
 #[cfg(not(target_os = "linux"))]
 fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
 }
 
-/// Ranges with gaps of no more than this between them are read together: a system call costs as much as
-/// copying some ten thousand bytes.
+/// The largest gap between two ranges that are read together: a system call costs as much as copying some ten
+/// thousand bytes.
 const JOINED_BYTES: u64 = 256 << 10;
 const JOINED_GAP: u64 = 16 << 10;
 
@@ -129,8 +129,8 @@ struct OpenFile {
 }
 
 impl OpenFiles {
-    /// Keeps a file open if there is a reader and a free place; returns the files to be closed once the lock
-    /// is released.
+    /// Keeps a file open if there is a reader and a free place. Returns the files that must be closed after
+    /// the lock is released.
     fn keep(&mut self, name: &str, file: OpenFile) -> Vec<Arc<OpenFile>> {
         if self.readers == 0 {
             return vec![Arc::new(file)];
@@ -181,7 +181,7 @@ impl Local {
         self.read_file(pin, |file| self.read_from(file, pin.size, ranges))
     }
 
-    /// Reads several times from the files `pins`; each file is checked for changes once. If no bytes
+    /// Reads several times from the files `pins`, and checks each file for changes once. If no bytes
     /// `are_kept` for long, all of them share memory.
     pub(super) fn read_all(
         &self,
@@ -203,7 +203,7 @@ impl Local {
         Ok(read.map(|((_, ranges), bytes)| ranges.into_iter().zip(bytes).collect()).collect())
     }
 
-    /// Several reads, by file: each range into memory of its own.
+    /// Reads several ranges of files, each into memory of its own.
     fn read_apart(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
         let mut read = Vec::with_capacity(reads.len());
         for of_file in reads.chunk_by(are_of_one_file) {
@@ -216,7 +216,7 @@ impl Local {
         Ok(read)
     }
 
-    /// Several reads, by file: all into one buffer, which is kept for the next ones.
+    /// Reads several ranges of files into one buffer, which is reused for the next reads.
     fn read_together(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
         reads.iter().try_for_each(|(pin, ranges)| check_size(pin.size, ranges))?;
         let spans = |reads: &[Read<'_>]| -> Vec<Range<u64>> {
@@ -259,7 +259,7 @@ impl Local {
                 check(pin, &metadata)?;
                 return read;
             }
-            // Another file has taken the name since this one was opened.
+            // Another file has taken the name since this file was opened.
             let closed = self.lock().files.pop(name);
             drop(closed);
         }
@@ -281,8 +281,8 @@ impl Local {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the ranges, neighbours together. Each gets memory of its own: keeping one does not keep its
-    /// neighbours.
+    /// Reads the ranges, neighbours together. Each range gets memory of its own, so that keeping one does not
+    /// keep its neighbours.
     fn read_from(&self, file: &fs::File, size: u64, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         check_size(size, ranges)?;
         let mut read = Vec::with_capacity(ranges.len());
@@ -349,20 +349,20 @@ pub(super) fn reads(ranges: &[Range<u64>]) -> u64 {
     joined(ranges).count() as u64
 }
 
-/// The ranges, those that are read together as one slice.
+/// Groups ranges into slices that are read together.
 fn joined(mut ranges: &[Range<u64>]) -> impl Iterator<Item = &[Range<u64>]> + Clone {
     std::iter::from_fn(move || {
         (!ranges.is_empty()).then(|| ranges.split_off(..neighbours(ranges)).unwrap_or_default())
     })
 }
 
-/// The bytes from the first to the last of neighbours.
+/// The range from the beginning of the first to the end of the last of neighbouring ranges.
 fn span(together: &[Range<u64>]) -> Range<u64> {
     let start = together.first().map_or(0, |first| first.start);
     start..together.iter().map(|range| range.end).max().unwrap_or(start)
 }
 
-/// The place of a range in a span.
+/// The position of a range within a span.
 fn within(span: &Range<u64>, range: &Range<u64>) -> Range<usize> {
     (range.start - span.start) as usize..(range.end - span.start) as usize
 }
@@ -381,7 +381,7 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Appends the bytes of a range, to memory that is not zeroed first, since every byte of the data set passes
+/// Appends the bytes of a range to memory that is not zeroed first, because every byte of the data set passes
 /// through here.
 fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<()> {
     let length = (range.end - range.start.min(range.end)) as usize;
@@ -432,8 +432,7 @@ fn failed(range: &Range<u64>, error: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
 }
 
-/// Writes a file, replacing an existing one. Other users may read it as far as they may read this user's
-/// files.
+/// Writes a file, replacing an existing one. Other users may read it if they may read this user's files.
 pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()> {
     let path = filesystem_path(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -467,7 +466,7 @@ pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }
 
-/// A local path as the place of an error. It may be a URL that was mistyped.
+/// A local path as the place of an error. It may be a URL that was mistyped, so secrets in it are hidden.
 pub(super) fn place(path: &Path) -> Place {
     Place::file(shown(&path.to_string_lossy()))
 }

@@ -28,14 +28,14 @@ const FOLDER: &str = "forebay/metadata";
 /// The bytes that the folder may take; the oldest files are removed first.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// An unfinished file of this age is an orphan.
+/// The age at which an unfinished file counts as an orphan.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const SUFFIX: &str = "footers";
 pub(super) const SUFFIX_ROWS: &str = "rows";
 const SUFFIX_WRITING: &str = "writing";
 
-/// The footers that are known for one folder.
+/// The footers that are kept for one folder.
 #[derive(Debug)]
 pub(super) struct MetadataCache {
     path: PathBuf,
@@ -43,8 +43,8 @@ pub(super) struct MetadataCache {
 }
 
 impl MetadataCache {
-    /// Reads the kept footers of a data set, of which `whole` is the first file's address and `relative` its
-    /// path; `None` if nothing is to be kept.
+    /// Reads the kept footers of a data set, whose first file has the address `whole` and the path
+    /// `relative`; `None` if nothing should be kept.
     pub(super) fn load(choice: Option<Choice>, whole: &str, relative: &str) -> Option<Self> {
         let root = whole.strip_suffix(relative)?;
         let path = folder(choice)?.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
@@ -52,12 +52,12 @@ impl MetadataCache {
         Some(MetadataCache { path, known })
     }
 
-    /// The footer that has a key, if it is known.
+    /// The footer that has a key, if it is kept.
     pub(super) fn get(&self, key: u64) -> Option<Bytes> {
         self.known.get(&key).cloned()
     }
 
-    /// Begins to rewrite the kept footers; `None` if the footers of all `keys` are known already.
+    /// Begins to rewrite the kept footers; `None` if the footers of all `keys` are kept already.
     pub(super) fn renew(&self, mut keys: impl Iterator<Item = u64>) -> Option<Renewal> {
         if keys.all(|key| self.known.contains_key(&key)) {
             return None;
@@ -67,7 +67,7 @@ impl MetadataCache {
     }
 }
 
-/// A file of footers that is being written. Dropped before it is kept, it leaves nothing.
+/// A file of footers that is being written. If it is dropped before it is kept, nothing remains of it.
 pub(super) struct Renewal {
     writing: Writing,
     bytes: u64,
@@ -92,8 +92,8 @@ impl Renewal {
     }
 }
 
-/// A file that is written under another name until it is complete. Dropped before, it leaves nothing. A full
-/// disk is not an error: the previous file stays.
+/// A file that is written under another name until it is complete. If it is dropped before, nothing remains
+/// of it. A full disk is not an error: the previous file stays.
 pub(super) struct Writing {
     file: Option<BufWriter<File>>,
     writing: PathBuf,
@@ -101,7 +101,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Begins to write a replacement of the file at `path`, readable by this user alone.
+    /// Begins to write a replacement for the file at `path`, which only this user can read.
     pub(super) fn begin(path: &Path) -> Option<Self> {
         let writing = path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
         let _ = fs::remove_file(&writing);
@@ -150,7 +150,7 @@ fn proof(key: u64, footer: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(footer, key)
 }
 
-/// The entries of a file, up to the first that is damaged.
+/// The entries of a file, up to the first damaged one.
 fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     let mut known = HashMap::new();
     if !bytes.starts_with(MAGIC) {
@@ -172,7 +172,7 @@ fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     known
 }
 
-/// The folder of kept files; `None` if nothing is to be kept.
+/// The folder of kept files; `None` if nothing should be kept.
 pub(super) fn folder(choice: Option<Choice>) -> Option<PathBuf> {
     let folder = match choice {
         Some(Choice::Off) => return None,
@@ -188,13 +188,13 @@ fn user_folder() -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// Creates the folder; returns whether only this user can write to it. Footers hold values, so no other user
-/// may read them.
+/// Creates the folder. Returns whether only this user can write to it. Footers contain values, so no other
+/// user may read them.
 fn is_private(folder: &Path) -> bool {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let probe = |path: &Path| fs::symlink_metadata(path).ok();
     let Some(about) = probe(folder) else { return false };
-    // The owner of our own process is our user.
+    // The owner of this process is the present user.
     let own = probe(Path::new("/proc/self")).map(|own| own.uid());
     about.is_dir() && about.mode() & 0o022 == 0 && own.is_none_or(|own| own == about.uid())
 }

@@ -1,6 +1,6 @@
-//! Stores: from a path or URL to files, and from files to a catalogue. Async.
+//! Stores: from a path or URL to files, and from files to a catalogue. The code is async.
 //!
-//! Nothing here decodes rows, and there is no runtime here: the caller brings one.
+//! Nothing here decodes rows or starts a runtime: the caller brings one.
 //!
 //! ```text
 //! locations ─ url ─► targets ───────── list, tables ─► Snapshot ─ footer ─► Catalog

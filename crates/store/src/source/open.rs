@@ -49,22 +49,22 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
 /// Options for opening a data set, where the defaults of [`open`] do not fit.
 #[derive(Default)]
 pub struct Opening {
-    /// The `key=value` folders, and the files of tables, that are read; all by default.
+    /// Selects the `key=value` folders, and the files of tables, that are read; all by default.
     pub filter: Option<FileFilter>,
-    /// The treatment of columns that differ.
+    /// How columns that differ are treated.
     pub differences: Differences,
     /// The declared types of folders' keys.
     pub key_types: KeyTypes,
-    /// The index that another process handed on.
+    /// The index that another process passed on.
     pub index: Option<Bytes>,
-    /// Whether the footers are packed as they are read, to be handed on.
+    /// Whether the footers are packed as they are read, to be passed on.
     pub is_packed: bool,
     /// The versions of the tables that locations are.
     pub versions: WantedVersions,
 }
 
-/// Opens a data set like [`open`], with options. The footers of folders that are left out are read only if
-/// all columns are merged, those of a table's files never.
+/// Opens a data set like [`open`], with options. The footers in folders that are left out are read only if
+/// all columns are merged, and those of a table's files never.
 ///
 /// Fails with `Invalid` if no file is kept, and for a key that is not of its declared type.
 pub async fn open_with(
@@ -111,7 +111,7 @@ pub async fn open_with(
     }
 }
 
-/// The newest version of the table that each location is; `None` for plain files. No file of theirs is read.
+/// The newest version of the table at each location; `None` for plain files. None of their files is read.
 ///
 /// Fails as [`open`].
 pub async fn newest_versions(
@@ -128,7 +128,7 @@ pub async fn newest_versions(
     Ok(newest)
 }
 
-/// The store of the locations, and the part of it that each location is.
+/// The store of the locations, and where each location is in it.
 pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
     options.check()?;
     let traffic = Arc::default();

@@ -103,7 +103,7 @@ impl OtherFormat {
         ENDS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, other)| *other)
     }
 
-    /// The format in words, and the next move.
+    /// The format in words, and how to convert it.
     pub(super) fn hint(self) -> &'static str {
         match self {
             OtherFormat::Image => {

@@ -1,9 +1,9 @@
 //! The REST catalogue of Iceberg: from the name of a table to the file of its metadata, and to options of its
 //! store.
 //!
-//! `iceberg+rest://host/path/namespace.table`. One login, one look at the catalogue's settings and one at the
-//! table; credentials that the catalogue hands out go before those of the environment, and after those that
-//! the user gives.
+//! A location is `iceberg+rest://host/path/namespace.table`. There is one login, one request for the
+//! catalogue's settings and one for the table. Credentials that the catalogue gives out take precedence over
+//! those of the environment, and those of the user over both.
 
 use std::collections::BTreeMap;
 
@@ -34,10 +34,10 @@ const AUTH_URI: &str = "catalog_oauth2_server_uri";
 const WAREHOUSE: &str = "catalog_warehouse";
 const ALLOW_HTTP: &str = "catalog_allow_http";
 
-/// The scope of a login that names none.
+/// The scope of a login for which the user names none.
 const DEFAULT_SCOPE: &str = "catalog";
 
-/// The locations and options of stores that those of a user stand for.
+/// Replaces locations in a catalogue, and their options, by the locations and options of the stores.
 ///
 /// # Errors
 /// `Invalid` for a malformed location and for several of them; `Denied` and `NotFound` as the catalogue
@@ -114,7 +114,7 @@ struct Message {
 }
 
 impl Loaded {
-    /// The settings of the files, with the credentials for those closest to the metadata.
+    /// The settings for the files, with the credentials for the location closest to the metadata.
     fn all_config(&self) -> BTreeMap<String, String> {
         let of = self.storage_credentials.iter().filter(|of| self.metadata_location.starts_with(&of.prefix));
         let vended = of.max_by_key(|of| of.prefix.len()).map(|of| of.config.clone());
@@ -170,7 +170,7 @@ impl<'a> Catalogue<'a> {
         self.get(&url, token.as_ref(), "the table").await
     }
 
-    /// The token for all requests: the one that was given, or that of a login.
+    /// The token for all requests: the one that the user gave, or that of a login.
     async fn token(&self) -> Result<Option<Secret>> {
         if let Some(token) = self.option(TOKEN) {
             return Ok(Some(Secret::new(token)));
@@ -256,7 +256,7 @@ impl<'a> Catalogue<'a> {
     }
 }
 
-/// A text as a part of a path or a form.
+/// Encodes a text as a part of a path or a form.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,7 +1,7 @@
 //! Shows a user's location without its secrets.
 //!
-//! Only the text is parsed, without assumptions: a mistyped URL, which is taken for a path, holds its
-//! password all the same. If a text can be read in two ways, the one with a secret counts.
+//! Only the text is parsed, without assumptions: a mistyped URL that is taken for a path still contains its
+//! password. If a text can be read in two ways, the one with a secret counts.
 
 use super::clouds::is_scheme;
 
@@ -28,14 +28,15 @@ const SECRET_NAMES: [&str; 13] = [
 /// The characters that begin a query, a fragment or a field of either.
 const BEGIN_FIELD: [char; 4] = ['?', '#', '&', ';'];
 
-/// How often a text is percent-decoded to look for secrets: once for each layer of encoding, and some more.
+/// How often a text is percent-decoded to look for secrets: once for each layer of encoding, and a few times
+/// more.
 const LAYERS: usize = 4;
 
-/// A location that is safe to show: as it was written, with `***` for a user and password, and for the query
-/// of an `http://` or `https://` URL or any query that signs.
+/// A location that is safe to show: as it was written, but with `***` for a user and password, and for the
+/// query of an `http://` or `https://` URL or any query that signs.
 ///
-/// A text need not be a valid URL: a password is found in `https:/user:password@host` and
-/// `s3:key:secret@bucket` too. A text that can only be a path, an object's key or a glob is unchanged.
+/// The text need not be a valid URL: a password is also found in `https:/user:password@host` and
+/// `s3:key:secret@bucket`. A text that can only be a path, an object's key or a glob is unchanged.
 ///
 /// ```
 /// use forebay_store::source::shown;
@@ -113,7 +114,7 @@ fn split_scheme(text: &str) -> (Option<String>, &str) {
     }
 }
 
-/// The place without the login before its host; `None` if there is none.
+/// The part after the scheme without the login before its host; `None` if there is none.
 fn without_login(scheme: &str, place: &str) -> Option<String> {
     let end = place.find(['/', '\\']).unwrap_or(place.len());
     let (host, path) = place.split_at(end);
@@ -124,7 +125,7 @@ fn without_login(scheme: &str, place: &str) -> Option<String> {
         return Some(format!("{HIDDEN}{}{path}", &host[at..]));
     }
     if has_odd_port(host) {
-        // A password with a slash in it, or with an encoded `@`: its end is unknown.
+        // The password contains a slash, or an encoded `@`, so its end is unknown.
         let kept = place.rfind('@').map_or("", |at| &place[at..]);
         return Some(format!("{HIDDEN}{kept}"));
     }
@@ -151,8 +152,8 @@ fn without_password(text: &str) -> Option<String> {
     Some(format!("{}{HIDDEN}{}", &text[..start], &text[at..]))
 }
 
-/// The offset of a query that is hidden. That of a web address always is; elsewhere a `?` is a wildcard,
-/// unless a field is a signature.
+/// The offset of a query that must be hidden. The query of a web address always is; elsewhere a `?` is a
+/// wildcard, unless a field is a signature.
 fn query(rest: &str, is_web: bool) -> Option<usize> {
     if is_web {
         return rest.find(BEGIN_FIELD);
@@ -266,7 +267,7 @@ mod tests {
         ];
         for start in starts {
             for login in logins {
-                // A name alone is not a secret without a sign of a login.
+                // A name by itself is not a secret, unless something else shows a login.
                 let is_bare = !login.contains(':') && !start.trim().to_ascii_lowercase().starts_with("http");
                 let encoded = if login.contains('@') { "@host" } else { "%40host/x" };
                 for end in ["@host/x.parquet", "@host", encoded, "@host:9000/x?a=b"] {

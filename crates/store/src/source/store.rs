@@ -17,8 +17,8 @@ use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::{File, FileVersion};
 use crate::snapshot::{IndexPlace, MetadataFile};
 
-/// The number of row groups of local files that are read at once: enough to hide a disk's latency; more only
-/// makes permits wait.
+/// The number of row groups of local files that are read at once. It hides a disk's latency; with more, only
+/// permits would wait.
 const LOCAL_AT_ONCE: usize = 4;
 
 /// The stores that hold the bytes of a data set. Cheap to clone.
@@ -26,7 +26,7 @@ const LOCAL_AT_ONCE: usize = 4;
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
-    /// The bytes read ahead, if this handle is for an epoch that may never begin.
+    /// The bytes that were read ahead, if this handle is for an epoch that may never begin.
     ahead: Option<Arc<Ahead>>,
     local: Arc<Local>,
     /// The place where footers of remote files are kept.
@@ -37,7 +37,7 @@ pub struct Store {
     pub(super) indexes: Arc<[IndexPlace]>,
     /// The files `_common_metadata` of the folders that were opened.
     pub(super) common_metadata: Arc<[MetadataFile]>,
-    /// The index that another process handed on, or that was packed for others.
+    /// The index that another process passed on, or that was packed for others.
     pub(super) handed_on: Option<Arc<Index>>,
     /// Warnings that have not been returned yet.
     warnings: Arc<Mutex<Vec<String>>>,
@@ -133,7 +133,7 @@ impl Store {
     /// read has the index of its file among `files`, and the ranges. `are_kept` says whether some of the
     /// bytes are kept longer than others.
     ///
-    /// Fails if one of the reads does, without saying which.
+    /// Fails if one of the reads fails, without saying which.
     pub async fn read_local(
         &self,
         files: &[&File],
@@ -159,7 +159,7 @@ impl Store {
         match self.volume(volume)? {
             Volume::Remote(remote) => {
                 let read = remote.read(pin, ranges).await?;
-                // The gaps that were read with the ranges were not needed.
+                // The gaps that were read together with the ranges are not counted as needed.
                 self.needed(total(ranges));
                 Ok(read)
             }
@@ -183,7 +183,7 @@ impl Store {
         }
     }
 
-    /// The address of a file, the same in each process of a node, without secrets.
+    /// The address of a file, which is the same in each process of a node and contains no secrets.
     pub fn address(&self, file: &File) -> String {
         self.shown(file.volume as usize, &file.path)
     }
@@ -217,8 +217,8 @@ impl Store {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 
-    /// The number of row groups that may be in flight at once; the number of concurrent requests is set for
-    /// each store.
+    /// The number of row groups that may be in flight at once. Each store chooses its number of concurrent
+    /// requests itself.
     pub fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {
             Volume::Local => LOCAL_AT_ONCE,
@@ -232,7 +232,7 @@ impl Store {
         Store { ahead: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Reports that reads through this handle are needed, those so far and those to come.
+    /// Reports that everything that is read through this handle is needed, so far and from now on.
     pub fn begin(&self) {
         if let Some(ahead) = &self.ahead {
             self.traffic.wanted.add(ahead.begin());
@@ -285,7 +285,7 @@ fn of_table(error: Error, pin: &Pin) -> Error {
     Error::new(kind, cause).hint(hint).at(error.place().clone())
 }
 
-/// The total bytes of ranges.
+/// The number of bytes of all ranges.
 fn total(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
 }

@@ -21,7 +21,7 @@ const AZURE: [(&str, &str); 6] = [
     ("adls.client-secret", "azure_storage_client_secret"),
 ];
 
-/// The options of a store for the settings that Iceberg has for the files of a table at a location.
+/// The options of a store that correspond to Iceberg's settings for the files of a table at a location.
 pub fn store_options(location: &str, config: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let scheme = location.split_once("://").map_or("", |(scheme, _)| scheme);
     let known: &[(&str, &str)] = match scheme {
@@ -31,7 +31,7 @@ pub fn store_options(location: &str, config: &BTreeMap<String, String>) -> BTree
     };
     let mut options = BTreeMap::new();
     for (name, option) in known {
-        // A token may have the host of the account that it is for behind its name.
+        // The name of a token may be followed by the host of its account.
         let behind = format!("{name}.");
         let found = config.iter().find(|(key, _)| key == name || key.starts_with(&behind));
         let Some((_, value)) = found.filter(|(_, value)| !value.is_empty()) else { continue };

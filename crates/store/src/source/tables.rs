@@ -1,10 +1,10 @@
 //! Table formats: folders with their own list of live files.
 //!
-//! Reading every Parquet file in such a folder would bring back rows that were deleted. The live files alone
-//! are not the table either: the list may also delete rows and rename columns, and it has the partition keys.
+//! Reading every Parquet file in such a folder would bring back rows that were deleted. Even the live files
+//! alone are not the table: its list may also delete rows and rename columns, and it has the partition keys.
 //! So the format returns the table's [`Snapshot`], or refuses the table if it only recognises it. A table is
 //! read if its own folder is opened; a folder above or inside it is refused. Files that are named one by one
-//! are read as they are.
+//! are read without regard to the table.
 
 #[cfg(feature = "delta")]
 mod checkpoint_pages;

@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// Bytes that were read for an epoch before it begins; `None` after that.
+/// Counts bytes that are read for an epoch before it begins; `None` after that.
 #[derive(Debug)]
 pub(super) struct Ahead(Mutex<Option<u64>>);
 
@@ -52,7 +52,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Whether the epoch has not begun; then the bytes are recorded as ones that it will need.
+    /// Whether the epoch has not begun. If so, the bytes are recorded as needed by it later.
     pub(super) fn waits(&self, bytes: u64) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = &mut *waiting {
@@ -75,8 +75,8 @@ pub struct TrafficStats {
     pub requests: u64,
     /// Bytes received.
     pub bytes_read: u64,
-    /// The received bytes that were needed: the rest is gaps between columns, second requests, failed
-    /// requests, or for an epoch that has not begun.
+    /// The received bytes that were needed. The rest are gaps between columns, second requests, failed
+    /// requests, or bytes for an epoch that has not begun.
     pub bytes_needed: u64,
     /// Requests that were retried after a failure.
     pub retries: u64,
@@ -115,7 +115,7 @@ impl Traffic {
 }
 
 impl TrafficStats {
-    /// The traffic of both: sums of counts, and otherwise the larger value.
+    /// The traffic of both: the sums of counts, and the larger of other values.
     pub fn and(&self, other: &TrafficStats) -> TrafficStats {
         TrafficStats {
             requests: self.requests + other.requests,

@@ -20,9 +20,10 @@ pub(super) enum Target {
     Remote(Address),
 }
 
-/// Reads one location. `Invalid` for a text that can never be one, `Unsupported` for an unknown scheme.
+/// Parses one location. Fails with `Invalid` for a text that can never be one, and with `Unsupported` for an
+/// unknown scheme.
 ///
-/// A `file:` URL may have one slash, as Spark and Hadoop print it. No sentence repeats a secret.
+/// A `file:` URL may have one slash, as Spark and Hadoop print it. No message repeats a secret.
 pub(super) fn parse(location: &str) -> Result<Target> {
     if location.trim().is_empty() {
         return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
@@ -48,7 +49,7 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     expanded(path).map(local)
 }
 
-/// The same location for a process that works in another folder: a path of this machine becomes absolute.
+/// The same location for a process that works in another folder: a local path becomes absolute.
 ///
 /// A glob stays relative if the working folder's own name has wildcards, which would not be taken literally.
 pub fn absolute(location: &str) -> Result<String> {
@@ -80,7 +81,8 @@ fn local(path: PathBuf) -> Target {
     }
 }
 
-/// The folder at which Databricks mounts a path of `dbfs:`: `/Volumes` for volumes, and `/dbfs` for all else.
+/// The folder at which Databricks mounts a path of `dbfs:`: `/Volumes` for volumes, and `/dbfs` for
+/// everything else.
 fn mounted(path: &str, root: &Path) -> Result<Target> {
     let path = path.trim_start_matches('/');
     let mount = if path.starts_with("Volumes/") { "" } else { "dbfs" };
@@ -134,8 +136,7 @@ fn file_url(url: &str, rest: &str) -> Result<Target> {
     }
 }
 
-/// Refuses a text that begins like a URL but is not one: with a blank, or with another number of slashes than
-/// two.
+/// Refuses a text that begins like a URL but is not one, because it has a blank or not exactly two slashes.
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! The wire: sends the requests of all stores that are reached by HTTP.
+//! The wire sends the requests of all stores that are reached by HTTP.
 //!
-//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings
+//! All connections are of one kind: HTTP/1.1, because separate connections for reads are what brings
 //! throughput; rustls with the machine's certificates; redirects only within the server. There is no time
-//! limit on a request here, and no retry: both are for the caller, which knows the purpose of the request.
-//! The outcome of each is reported to [`EXCHANGE`].
+//! limit on a request here, and no retry: both are left to the caller, which knows the purpose of the
+//! request. The outcome of each request is reported to [`EXCHANGE`].
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, reason = "other redirects, queries and logins are of http://")
@@ -40,7 +40,7 @@ use super::clouds::{Secret, is_loopback, metadata_service};
 use listing::Listing;
 use settings::Settings;
 
-/// How long a metadata service may take to answer; it is one hop away, if there is one.
+/// How long a metadata service may take to answer. It is one hop away, if there is one.
 const LAST_RESORT: Duration = Duration::from_secs(1);
 
 /// Creates the HTTP clients of stores. Clones share their connections and their count of requests.
@@ -56,7 +56,7 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Shared {
     requests: AtomicU64,
-    /// Whether a metadata service answered before, so that there is one.
+    /// Whether a metadata service has answered before, which shows that there is one.
     served: AtomicBool,
     /// A store is built again when its credentials change; its connections are kept.
     clients: Mutex<Vec<(Settings, reqwest::Client)>>,
@@ -177,8 +177,8 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // The last source of credentials, which most machines do not have. If it has answered before, a
-        // failure is an outage like any other.
+        // This is the last source of credentials, which most machines do not have. If it has answered before,
+        // a failure is an outage like any other.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);
@@ -205,7 +205,7 @@ impl Line {
         let Some(listing) = listing else {
             return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
         };
-        // object_store also holds a whole page in memory.
+        // object_store holds a whole page in memory as well.
         let page = body.collect().await?.to_bytes();
         listing.check(&page).map_err(|words| failed(Failure::listing(words)))?;
         Ok(HttpResponse::from_parts(parts, page.into()))
@@ -241,8 +241,8 @@ impl Line {
     }
 }
 
-/// Gives a range of a file its length, if it is sent in chunks and only `Content-Range` has it: object_store
-/// needs one.
+/// Gives an answer with a range of a file its length, if it is sent in chunks and only `Content-Range` has
+/// the length, because object_store needs one.
 fn with_length(parts: &mut http::response::Parts) {
     if parts.status != StatusCode::PARTIAL_CONTENT || parts.headers.contains_key(CONTENT_LENGTH) {
         return;
@@ -253,15 +253,15 @@ fn with_length(parts: &mut http::response::Parts) {
     }
 }
 
-/// The range that is sent, and the stated size of the whole: a number, or `*`.
+/// The range that is sent, and the stated size of the whole file: a number, or `*`.
 pub(in crate::source) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, &str)> {
     let (range, size) = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (start, last) = range.split_once('-')?;
     Some((start.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, size))
 }
 
-/// The answer to a `HEAD`, from that to the `GET` of the first byte: the size of the whole is in
-/// `Content-Range`.
+/// Turns the answer to a `GET` of the first byte into the answer to a `HEAD`: the size of the whole file is
+/// in `Content-Range`.
 fn as_head(answer: HttpResponse) -> HttpResponse {
     let (mut parts, _) = answer.into_parts();
     let range = parts.headers.remove(CONTENT_RANGE);

@@ -1,4 +1,4 @@
-"""The schema of a data set: written around a job of Spark, and read."""
+"""Writes the schema of a data set around a Spark job, and reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 UNISCHEMA_KEY = SCHEMA_KEY
 ROW_GROUPS_PER_FILE_KEY = ROW_GROUPS_KEY
 
-#: Settings of Parquet while a data set is written. Few rows are held before their size is looked at.
+#: Parquet settings while a data set is written. The size of a row group is checked after few rows.
 _SETTINGS = {
     "parquet.summary.metadata.level": "NONE",
     "parquet.block.size.row.check.min": "3",
@@ -42,7 +42,7 @@ def materialize_dataset(
     use_summary_metadata: bool = False,
     filesystem_factory: Callable[[], Any] | None = None,
 ) -> Iterator[None]:
-    """Around the job that writes Parquet with Spark: adds the schema when it is done.
+    """Surrounds the job that writes Parquet with Spark, and adds the schema when the job is done.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def materialize_dataset(
 
 
 def get_schema(dataset: Any) -> Unischema:
-    """The schema of a data set.
+    """Returns the schema of a data set.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def get_schema(dataset: Any) -> Unischema:
     Raises
     ------
     PetastormMetadataError
-        It has none.
+        The data set has no schema.
     """
     return needed_schema(url_of(dataset), None)
 
@@ -107,16 +107,16 @@ def get_schema_from_dataset_url(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
 ) -> Unischema:
-    """The schema of the data set at a URL. ``hdfs_driver`` and ``filesystem`` are not needed.
+    """Returns the schema of the data set at a URL. ``hdfs_driver`` and ``filesystem`` are not needed.
 
     Raises
     ------
     PetastormMetadataError
-        It has none.
+        The data set has no schema.
     """
     return needed_schema(dataset_url_or_urls, storage_options)
 
 
 def infer_or_load_unischema(dataset: Any) -> Unischema:
-    """The schema of a data set, or one that its columns say, if it has none."""
+    """Returns the schema of a data set, or infers one from its columns."""
     return opened(url_of(dataset), None).schema

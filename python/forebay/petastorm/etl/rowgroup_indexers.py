@@ -1,4 +1,5 @@
-"""Indexes of the row groups of a data set: in which of them a value occurs, or a field has one."""
+"""Indexes of the row groups of a data set: they say in which row groups a value occurs, or a field has any
+value."""
 
 from __future__ import annotations
 
@@ -12,26 +13,26 @@ __all__ = ["FieldNotNullIndexer", "RowGroupIndexerBase", "SingleFieldIndexer"]
 
 
 class RowGroupIndexerBase(abc.ABC):
-    """The base of indexes."""
+    """The base class of indexes."""
 
     @property
     @abc.abstractmethod
     def index_name(self) -> str:
-        """The name by which selectors know it."""
+        """The name of the index, which selectors use."""
 
     @property
     @abc.abstractmethod
     def column_names(self) -> list[str]:
-        """The fields that it looks at."""
+        """The fields that are indexed."""
 
     @property
     @abc.abstractmethod
     def indexed_values(self) -> list[Any]:
-        """The values that it knows."""
+        """The values that are indexed."""
 
     @abc.abstractmethod
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """The numbers of the row groups with a value."""
+        """Returns the numbers of the row groups that have a value."""
 
     @abc.abstractmethod
     def build_index(self, decoded_rows: Iterable[Mapping[str, Any]], piece_index: int) -> Any:
@@ -59,7 +60,8 @@ class _OfField(RowGroupIndexerBase):
 
 
 class SingleFieldIndexer(_OfField):
-    """In which row groups each value of a field occurs; of arrays, each of their values."""
+    """Indexes in which row groups each value of a field occurs. For a field of arrays it indexes the values
+    in the arrays."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         super().__init__(index_name, index_field)
@@ -77,7 +79,7 @@ class SingleFieldIndexer(_OfField):
             value = row[self._column_name]
             values = value.ravel().tolist() if isinstance(value, np.ndarray) else [] if value is None else [value]
             for one in values:
-                # Scalars of numpy are found by the plain values that they equal.
+                # Numpy scalars are found by the equal plain values.
                 plain = one.item() if isinstance(one, np.generic) else one
                 self._index_data.setdefault(plain, set()).add(piece_index)
         return self._index_data
@@ -90,7 +92,7 @@ class SingleFieldIndexer(_OfField):
 
 
 class FieldNotNullIndexer(_OfField):
-    """In which row groups a field has a value. It is asked for any value, such as None."""
+    """Indexes in which row groups a field has a value. Any key, such as None, returns these."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         super().__init__(index_name, index_field)

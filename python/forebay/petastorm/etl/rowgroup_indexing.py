@@ -1,4 +1,4 @@
-"""The indexes of row groups that lie in a data set: built, and read without unpickling them."""
+"""Builds the indexes of row groups that are stored in a data set, and reads them without unpickling."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROWGROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 
 _KINDS = {kind.__name__: kind for kind in (SingleFieldIndexer, FieldNotNullIndexer)}
 
-#: Rows that are indexed at a time.
+#: The rows that are indexed at a time.
 _BATCH = 4096
 
 
 def build_rowgroup_index(
     dataset_url: str, spark_context: Any, indexers: Sequence[RowGroupIndexerBase], hdfs_driver: str = "libhdfs3"
 ) -> None:
-    """Reads the fields of some indexes, and stores these beside the schema of a data set, in the place of earlier ones.
+    """Builds the given indexes, and stores them beside the schema of a data set in place of earlier ones.
 
     Parameters
     ----------
@@ -89,12 +89,13 @@ def build_rowgroup_index(
 
 
 def check_files(url: str, dataset: Dataset) -> None:
-    """Checks that a data set has the files that were there when it was written, for which its indexes hold.
+    """Checks that a data set still has the files that it was written with, because its indexes describe only
+    these.
 
     Raises
     ------
     PetastormMetadataError
-        It has others, or what was written of them cannot be read.
+        The data set has other files, or the stored numbers of row groups cannot be read.
     """
     files, path = file_system(url)
     try:
@@ -114,7 +115,7 @@ def check_files(url: str, dataset: Dataset) -> None:
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Any]:
-    """The indexes that lie in a data set, by name.
+    """Returns the indexes that are stored in a data set, by name.
 
     Parameters
     ----------
@@ -124,9 +125,9 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        There are none.
+        The data set has no indexes.
     PetastormMetadataError
-        They are damaged, or name what no index of Petastorm does.
+        The indexes are damaged, or contain names that no index of Petastorm has.
     """
     url = url_of(dataset)
     files, path = file_system(url)

@@ -1,4 +1,4 @@
-"""The rank of a process of Horovod, by its environment."""
+"""Finds the rank of a Horovod process from its environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: Pairs of variables by which a process of Horovod knows its rank.
+#: The pairs of variables with the rank and the number of processes of Horovod.
 _HOROVOD = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -19,7 +19,7 @@ _HOROVOD = (
 
 
 def check_rank(reader_arguments: dict[str, Any]) -> bool:
-    """Whether the share is that of this process of Horovod, if it is one. Warns if it is not."""
+    """Whether this is a Horovod process that has the share of its rank. Warns if it has another share."""
     rank, size = _rank_and_size()
     shard = reader_arguments.get("cur_shard"), reader_arguments.get("shard_count")
     if rank is None or shard == (rank, size):
@@ -35,7 +35,7 @@ def check_rank(reader_arguments: dict[str, Any]) -> bool:
 
 
 def _rank_and_size() -> tuple[int | None, int | None]:
-    """Rank and number of processes by the environment, or two times None."""
+    """Returns the rank and the number of processes from the environment, or None twice."""
     for rank_name, size_name in _HOROVOD:
         rank, size = os.environ.get(rank_name), os.environ.get(size_name)
         if rank is not None and size is not None:

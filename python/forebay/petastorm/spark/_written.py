@@ -1,4 +1,5 @@
-"""DataFrames that this process wrote: each once, and removed on request or when the process ends."""
+"""The DataFrames that this process wrote: each is written once, and removed on request or when the process
+ends."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: Names of a codec that writers of Parquet have.
+#: The names of codecs that Parquet writers call differently.
 _OF_PARQUET = {"lz4": "lz4_raw"}
 
 
@@ -37,7 +38,8 @@ _delete_handler: Callable[[str], None] | None = None
 
 
 def written_once(frame: DataFrame, parent: str, options: tuple[Any, ...]) -> str:
-    """The URL of the Parquet of a DataFrame, which is written unless one of the same plan was."""
+    """Returns the URL of a DataFrame's Parquet files, and writes them unless this process has written the
+    same plan."""
     plan = frame._jdf.queryExecution().analyzed()
     with _lock:
         for one in _written:
@@ -49,7 +51,7 @@ def written_once(frame: DataFrame, parent: str, options: tuple[Any, ...]) -> str
 
 
 def _write(frame: DataFrame, parent: str, row_group_size: int, codec: str, dtype: str | None) -> str:
-    """Writes a DataFrame into a folder of its own, which is removed when the process ends."""
+    """Writes a DataFrame into a new folder, which is removed when the process ends."""
     if dtype not in (None, "float32", "float64"):
         raise ValueError(f"dtype {dtype} is not supported. Use 'float32' or 'float64'")
     now = datetime.datetime.now().strftime("%Y%m%d%H%M%S")
@@ -80,13 +82,13 @@ def _delete(url: str) -> None:
 
 
 def register_delete_dir_handler(handler: Callable[[str], None] | None) -> None:
-    """Sets the function that removes a folder by its URL. None stands for Spark's own file systems."""
+    """Sets the function that removes a folder by its URL. None restores Spark's own file systems."""
     global _delete_handler
     _delete_handler = handler
 
 
 def delete(url: str) -> None:
-    """Removes what was written at a URL, and forgets it."""
+    """Removes the files that were written at a URL, and forgets them."""
     with _lock:
         _written[:] = [one for one in _written if one.url != url]
     _delete(url)

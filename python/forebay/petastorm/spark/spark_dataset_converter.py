@@ -1,4 +1,4 @@
-"""A DataFrame that is written as Parquet once, and read as a data set of TensorFlow or a loader of PyTorch."""
+"""Writes a DataFrame as Parquet once, to be read as a data set of TensorFlow or a loader of PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
 _CODECS = ("uncompressed", "bzip2", "gzip", "lz4", "snappy", "deflate")
 
-#: Threads for the function of a reader, unless the user says so.
+#: The threads for the function of a reader, unless the user sets a number.
 _WORKERS = 4
 
 _TF_BATCH_SIZE = 32
@@ -77,7 +77,7 @@ class SparkDatasetConverter:
         batch_size : int, optional
             Rows of a batch. Default: 32.
         prefetch : int, optional
-            Batches that TensorFlow prepares. Default: as it finds best.
+            Batches that TensorFlow prepares. Default: TensorFlow decides.
         num_epochs : int, optional
             How often all rows are read. Default: for ever.
         workers_count : int, optional
@@ -205,13 +205,13 @@ def make_spark_converter(
 ) -> SparkDatasetConverter:
     """Writes a DataFrame below the folder that the setting ``petastorm.spark.converter.parentCacheDirUrl`` names.
 
-    A DataFrame of the same plan is written once in a process. What was written is removed by
-    :meth:`SparkDatasetConverter.delete`, or when the process ends; nothing else in the folder is.
+    A DataFrame with the same plan is written only once in a process. Its files are removed by
+    :meth:`SparkDatasetConverter.delete`, or when the process ends; other files in the folder are kept.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame or str
-        What to read, or the URL of Parquet that is there already.
+        The rows to read, or the URL of existing Parquet files.
     parquet_row_group_size_bytes : int, default 32 MiB
         Bytes of a row group before it is compressed.
     compression_codec : str, optional
@@ -222,12 +222,12 @@ def make_spark_converter(
     Returns
     -------
     SparkDatasetConverter
-        What was written.
+        The DataFrame that was written.
 
     Raises
     ------
     ValueError
-        The setting is not there, or is no URL.
+        The setting is missing, or is not a URL.
     RuntimeError
         There is no such codec.
     """
@@ -245,7 +245,7 @@ def make_spark_converter(
 
 
 def _parent(session: Any) -> str:
-    """The folder of all that is written."""
+    """Returns the folder for all DataFrames that are written."""
     setting = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
     url = session.conf.get(setting, None)
     if url is None:
@@ -260,7 +260,7 @@ def _parent(session: Any) -> str:
 
 
 def _on_databricks(url: str) -> str:
-    """The URL of a folder by which both Spark and the reader find it there."""
+    """Returns a URL of a folder on Databricks that both Spark and the reader can open."""
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return url
     for beginning in ("dbfs:///", "dbfs:/"):

@@ -1,4 +1,4 @@
-//! The plots of a report that only `bench` has.
+//! The plots that only the page of `bench` has.
 
 use super::super::drawn::Drawn;
 use crate::page::{Axis, Plot, rate, rows_axis, stairs};
@@ -8,16 +8,16 @@ use crate::units::{count, percent};
 /// tangle.
 const MAX_LINES: usize = 8;
 /// The fewest whole seconds that make a curve.
-const FEWEST_SECONDS: usize = 2;
+const MIN_CURVE_SECONDS: usize = 2;
 /// The meanings of the lines of two runs.
 const LEGEND: [(&str, &str); 2] = [("first", "this run"), ("before", "before")];
 
-/// Utilisation second by second, or the rate if there is no accelerator, over that of an earlier run.
+/// Plots utilisation second by second, or the rate if there is no accelerator, over that of an earlier run.
 pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String> {
     match &report.accelerator {
         Some(simulated) => {
             let worst = simulated.by_second();
-            if worst.len() < FEWEST_SECONDS {
+            if worst.len() < MIN_CURVE_SECONDS {
                 return None;
             }
             let before = before.and_then(|before| Some(before.accelerator.as_ref()?.by_second()));
@@ -40,7 +40,7 @@ pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String
         }
         None => {
             let rates = report.rates();
-            if rates.len() < FEWEST_SECONDS {
+            if rates.len() < MIN_CURVE_SECONDS {
                 return None;
             }
             let before = before.map(Drawn::rates);
@@ -70,7 +70,7 @@ fn finish(mut plot: Plot, now: &[f64], before: Option<&[f64]>) -> String {
     plot.finish()
 }
 
-/// The rate by the number of decoding threads, if it was measured.
+/// Plots the rate by the number of decoding threads, if it was measured.
 pub(super) fn threads(report: &Drawn) -> Option<String> {
     let measured = report.thread_sweep.iter();
     let points: Vec<(f64, f64)> =
@@ -98,7 +98,7 @@ pub(super) fn threads(report: &Drawn) -> Option<String> {
     Some(plot.finish())
 }
 
-/// The rate epoch by epoch, if there are several.
+/// Plots the rate epoch by epoch, if there are several epochs.
 pub(super) fn epochs(report: &Drawn) -> Option<String> {
     let epochs = &report.by_epoch;
     let (cold, warm) = report.cold_rows_per_second.zip(report.warm_rows_per_second)?;

@@ -23,15 +23,15 @@ use crate::synth::{FileLayout, Gallery, Order, RowKind, files};
 
 /// The version of the data; data of another version has another name.
 const VERSION: u32 = 1;
-/// A name that is not taken for data, like `_SUCCESS`.
+/// The manifest's name begins with `_`, like `_SUCCESS`, so that it is not taken for data.
 const MANIFEST: &str = "_manifest.json";
 const SEED: u64 = 0;
 const CLASSES: u32 = 1_000;
-/// The JPEG quality at which pictures of the published bytes have about the sides of those that the demands
-/// were measured on.
+/// The JPEG quality at which pictures of the published size in bytes have about the width and height of those
+/// that the demands were measured on.
 const QUALITY: RangeInclusive<u8> = 97..=98;
-/// How many row groups a file of pictures has: large sets of pictures are in several files. Data of other
-/// kinds is in one file up to the published size.
+/// How many row groups a file of pictures has, so that large sets of pictures are in several files. Data of
+/// other kinds is in one file up to the published size.
 const ROW_GROUPS_PER_FILE: u64 = 250;
 
 /// A data set that a workload reads.
@@ -67,7 +67,7 @@ impl Set {
             Err(_) if place.exists() => check(&place, self.rows),
             other => other.map_err(|error| error.into_error().at(shown(&place))),
         });
-        // The folder does not exist after the rename; after a failure it is of no use.
+        // After a rename the temporary folder does not exist, and after a failure its contents are useless.
         let _ = fs::remove_dir_all(&making);
         made.map(|()| place)
     }

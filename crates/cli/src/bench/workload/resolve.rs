@@ -9,8 +9,8 @@ use crate::bench::args::Args;
 use crate::console::Console;
 use crate::location::Location;
 
-/// How long a workload runs if nothing else ends it: some steps of the slowest workload, some epochs of the
-/// others.
+/// How long a workload runs if nothing else ends it: some steps of the slowest workload, or some epochs of
+/// the others.
 const WORKLOAD_TIME: Duration = Duration::from_secs(30);
 
 /// Replaces the workload in `args`, if there is one, by plain options. Missing data is made.
@@ -20,7 +20,7 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let Some(workload) = *workload else { return Ok((resolved, None)) };
     let (accelerator, demand) = demanded(workload, *accelerator)?;
     let step = Duration::try_from_secs_f64(demand.seconds / scale)
-        .map_err(|_| Error::invalid(format!("--scale {scale} makes steps that do not end")))?;
+        .map_err(|_| Error::invalid(format!("--scale {scale} makes steps too long to measure")))?;
     let set = workload.data(*rows);
     let least = demand.rows * u64::from(args.world);
     if set.rows < least {
@@ -31,7 +31,7 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let place = set.at(&folder, console)?;
     resolved.loader.location = Location::folder(&place);
     resolved.loader.batch_size = demand.rows;
-    // A step takes its time with any number of rows, so all batches must be full.
+    // A step takes the same time with any number of rows, so all batches must be full.
     resolved.loader.drop_last = true;
     resolved.loader.columns = workload.columns();
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();

@@ -1,23 +1,25 @@
 //! The bits of a scan, with its byte stuffing removed.
 //!
-//! A window of the scan is copied without the stuffed zeros, eight bytes at a time where none is 0xFF. So a
-//! refill has no branch: it is the fourth variant of Fabian Giesen's "Reading bits in far too many ways".
+//! Bytes of the scan are copied into a window without the stuffed zeros, eight at a time where none is 0xFF.
+//! So a refill has no branch: it is the fourth variant of Fabian Giesen's "Reading bits in far too many
+//! ways".
 
 use super::super::markers::PREFIX;
 
-/// The bytes of the window, which stays in the first-level cache.
+/// The number of bytes of the window, which stays in the first-level cache.
 const WINDOW_BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
-/// The most bytes of the window that are filled, so that a word that begins among them is within the window.
+/// The most bytes of the window that are filled, so that a word that begins within them ends within the
+/// window.
 const MAX_FILLED_BYTES: usize = WINDOW_BYTES - WORD;
-/// The bytes of the largest minimum coded unit, ten blocks of 64 symbols of 27 bits, and the word that is
+/// The bytes of the largest minimum coded unit (ten blocks of 64 symbols of 27 bits), and the word that is
 /// loaded ahead.
 const MCU_BYTES: usize = 10 * 64 * 27 / 8 + WORD;
 
-/// The bits that are always available after a refill.
+/// The number of bits that are always available after a refill.
 const FILLED_BITS: u32 = 56;
 
-/// Memory for the next bits, kept from one scan to the next.
+/// The memory of the window, which is reused for each scan.
 pub(super) struct BitBuffer(Box<[u8; WINDOW_BYTES]>);
 
 impl Default for BitBuffer {
@@ -28,7 +30,7 @@ impl Default for BitBuffer {
 
 pub(super) struct Bits<'a> {
     scan: &'a [u8],
-    /// The next byte of the scan to copy.
+    /// The next byte of the scan that will be copied.
     next: usize,
     window: &'a mut BitBuffer,
     /// The number of bytes of the window that belong to the scan.
@@ -38,15 +40,15 @@ pub(super) struct Bits<'a> {
     head: Head,
 }
 
-/// A place in the window, and the bits that were loaded from it.
+/// A position in the window, and the bits that were loaded there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Head {
     /// The next byte to load.
     at: usize,
-    /// The next bits, the first one highest.
+    /// The next bits, with the first one in the highest place.
     bits: u64,
     count: u32,
-    /// Whether the bits that were read are not a code, or go beyond their block.
+    /// Whether the bits that were read are not a code, or a code went beyond its block.
     pub(super) damaged: bool,
 }
 
@@ -55,7 +57,7 @@ impl<'a> Bits<'a> {
         Bits { scan, next: 0, window, filled: 0, ended: false, head: Head::default() }
     }
 
-    /// Restarts after a marker, which must be next.
+    /// Restarts after a restart marker, which must come next.
     pub(super) fn restart(&mut self, marker: u8) -> bool {
         let follows = self.stops_at(marker);
         self.scan = self.scan.get(self.next + 2..).unwrap_or_default();
@@ -72,8 +74,8 @@ impl<'a> Bits<'a> {
         self.ended && (0..8).contains(&self.left()) && self.scan[self.next..].starts_with(&[PREFIX, marker])
     }
 
-    /// The number of bytes from the next marker on, if all bits were read and sound, except for less than a
-    /// byte of padding.
+    /// The number of bytes from the next marker on, if all bits before it were read and valid, except for
+    /// less than a byte of padding.
     pub(super) fn end(&mut self) -> Option<usize> {
         if !self.ended {
             self.slide();
@@ -82,7 +84,7 @@ impl<'a> Bits<'a> {
         ends.then(|| self.scan.len() - self.next)
     }
 
-    /// Whether all bits read so far were present and sound.
+    /// Whether all bits that were read existed and were valid.
     pub(super) fn sound(&self) -> bool {
         !self.head.damaged && (!self.ended || self.left() >= 0)
     }
@@ -92,7 +94,7 @@ impl<'a> Bits<'a> {
         (self.filled as isize - self.head.at as isize) * 8 + self.head.count as isize
     }
 
-    /// Ensures that all bytes of the next MCU_BYTES are in the window.
+    /// Copies bytes until the next `MCU_BYTES` are in the window.
     #[inline]
     pub(super) fn prepare(&mut self) {
         if self.filled < self.head.at + MCU_BYTES && !self.ended {
@@ -100,7 +102,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Whether all bytes of an MCU_BYTES that begins at a place are in the window.
+    /// Whether `MCU_BYTES` from a position on are in the window.
     #[inline(always)]
     pub(super) fn covers(&self, head: Head) -> bool {
         self.filled >= head.at + MCU_BYTES || self.ended
@@ -120,7 +122,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Copies up to the next 0xFF, in whole words.
+    /// Copies bytes up to the next 0xFF, in whole words.
     #[inline]
     fn copy_plain(&mut self) {
         const ONES: u64 = u64::MAX / 0xFF;
@@ -153,7 +155,7 @@ impl<'a> Bits<'a> {
                 self.ended = true;
                 return;
             }
-            // This is the end of the bytes, or fill bytes, which a sound file has only before a marker.
+            // These are the last bytes, or fill bytes, which a valid file has only before a marker.
             [] | [PREFIX, ..] => {
                 self.ended = true;
                 self.head.damaged = true;
@@ -166,20 +168,20 @@ impl<'a> Bits<'a> {
         self.next += length;
     }
 
-    /// The state for reading an MCU_BYTES, which is kept in registers.
+    /// A reader for the bits of one MCU, which is kept in registers.
     #[inline(always)]
     pub(super) fn reader(&self) -> Reader<'_> {
         Reader { window: &self.window.0, head: self.head }
     }
 
-    /// Continues where a reader has stopped.
+    /// Continues where a reader stopped.
     #[inline(always)]
     pub(super) fn go_to(&mut self, head: Head) {
         self.head = head;
     }
 }
 
-/// Reads the bits of an MCU_BYTES that was prepared.
+/// Reads the bits of one MCU, for which the window was prepared.
 pub(super) struct Reader<'w> {
     window: &'w [u8; WINDOW_BYTES],
     pub(super) head: Head,
@@ -190,7 +192,7 @@ impl Reader<'_> {
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let Head { at, bits, count, damaged } = self.head;
-        // Only a damaged scan reads past the window, and reads zeros.
+        // Only a damaged scan reads beyond the window, and reads zeros there.
         let word = self.window.get(at..).and_then(|rest| rest.first_chunk::<WORD>()).unwrap_or(&[0; WORD]);
         self.head = Head {
             at: at + ((63 - count) >> 3) as usize,
@@ -219,7 +221,7 @@ mod tests {
     use crate::RowKey;
     use crate::draws::Draws;
 
-    /// Bytes with stuffing; and the same bytes without.
+    /// Random bytes with stuffing, and the same bytes without it.
     fn stuffed(length: usize, draws: &mut Draws) -> (Vec<u8>, Vec<u8>) {
         let plain: Vec<u8> =
             (0..length).map(|_| if draws.below(50) == 0 { PREFIX } else { draws.below(256) as u8 }).collect();
@@ -227,7 +229,7 @@ mod tests {
         (scan.collect(), plain)
     }
 
-    /// Reads all bits, some at a time, and makes an MCU_BYTES available before each read.
+    /// Reads all bits, a few at a time, and prepares the window before each read.
     fn read(bits: &mut Bits<'_>, plain: &[u8], draws: &mut Draws) {
         let mut at = 0;
         while at < plain.len() * 8 {

@@ -1,8 +1,8 @@
-//! Converts luma and chroma to a row of RGB, exactly like the library: with its smooth upsampling, and its
-//! rounding.
+//! Converts luma and chroma to a row of RGB, with exactly the smooth upsampling and the rounding of the
+//! library.
 //!
-//! A row is read once and written once. Pixels of even and of odd columns are computed separately, since they
-//! come from the same sample of halved chroma, and are mixed once they are bytes again.
+//! A row is read once and written once. Pixels of even and odd columns are computed separately, since both
+//! come from the same sample of halved chroma. They are interleaved when they are bytes again.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -14,7 +14,7 @@ mod row;
 
 pub(super) use row::{Chroma, Colours, MARGIN, REACH, Row};
 
-/// The functions for this machine, fastest first; without any the library does the work.
+/// The functions that this machine can run, fastest first; if there are none, the library does the work.
 pub(super) fn all() -> impl Iterator<Item = Colours> {
     #[cfg(target_arch = "x86_64")]
     let all = [avx512::colours(), avx2::colours()];

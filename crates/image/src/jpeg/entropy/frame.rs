@@ -1,8 +1,8 @@
 //! The header of a JPEG, and the header of a baseline JPEG with the same coefficients.
 //!
-//! The library makes pixels from coefficients of any origin, if it is given such a header. It has the
-//! segments that affect pixels: quantisation, the frame, and those of JFIF and Adobe, which name the colour
-//! space.
+//! The library makes pixels from coefficients of any origin, if it is given a baseline header for them. The
+//! header has the segments that affect pixels: quantisation, the frame, and those of JFIF and Adobe, which
+//! name the colour space.
 
 use super::super::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
 
@@ -13,15 +13,15 @@ pub(super) const COMMENT: u8 = 0xFE;
 const DQT: u8 = 0xDB;
 const SOF_BASELINE: u8 = 0xC0;
 
-/// The samples across and down a block.
+/// The number of samples across and down a block.
 const BLOCK: usize = 8;
 /// The most blocks of an MCU (ITU-T T.81, B.2.3).
 const MAX_BLOCKS: usize = 10;
 /// The largest sampling factor.
 const MAX_FACTOR: u8 = 4;
 
-/// Huffman tables with one code for the symbol 0, one for DC and one for AC: the library requires sound ones,
-/// and uses none.
+/// Huffman tables with one code for the symbol 0, one table for DC and one for AC. The library requires valid
+/// tables, but does not use these.
 const UNUSED_TABLES: [u8; 40] = {
     let mut tables = [0; 40];
     [tables[0], tables[1], tables[3]] = [PREFIX, DHT, 38];
@@ -47,7 +47,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Reads the content of a frame header; `None` if it is not of 8 bits, in grey or three colours.
+    /// Reads the content of a frame header; `None` if the frame is not of 8 bits, in grey or three colours.
     pub(super) fn read(content: &[u8]) -> Option<Frame> {
         let ([8, h1, h0, w1, w0, count], components) = content.split_first_chunk::<6>()? else { return None };
         let [height, width] = [[*h1, *h0], [*w1, *w0]].map(|pair| usize::from(u16::from_be_bytes(pair)));
@@ -85,7 +85,7 @@ impl Frame {
         }
     }
 
-    /// The blocks of a component that have samples, across and down.
+    /// The number of blocks of a component that have samples, across and down.
     pub(super) fn blocks_of(&self, component: &Component) -> (usize, usize) {
         let (across, down) = self.largest();
         let blocks = |pixels: usize, factor: u8, largest: usize| {
@@ -104,7 +104,7 @@ impl Frame {
         self.height.div_ceil(BLOCK * down)
     }
 
-    /// Blocks of all MCUs.
+    /// The number of blocks of all MCUs.
     pub(super) fn blocks(&self) -> usize {
         let of_mcu = |component| {
             let (across, down) = self.blocks_of_mcu(component);
@@ -116,7 +116,7 @@ impl Frame {
 
 /// Marker segments that directly follow each other.
 pub(super) struct Segments<'a> {
-    /// All bytes that follow.
+    /// All bytes that follow the segments read so far.
     pub(super) rest: &'a [u8],
 }
 
@@ -149,7 +149,7 @@ impl BaselineHeader {
         BaselineHeader(vec![PREFIX, SOI])
     }
 
-    /// Adds a segment if it affects pixels; `false` if it must not be in a header.
+    /// Adds a segment if it affects pixels; `false` if a header must not have it.
     pub(super) fn add(&mut self, (marker, content, segment): Segment<'_>) -> bool {
         match marker {
             APP0 | APP14 | DQT => self.0.extend(segment),
@@ -163,7 +163,7 @@ impl BaselineHeader {
         true
     }
 
-    /// The whole header, of one scan of all components.
+    /// The whole header, for one scan of all components.
     pub(super) fn finish(mut self, frame: &Frame) -> Vec<u8> {
         self.0.extend(UNUSED_TABLES);
         let count = frame.components.len() as u8;

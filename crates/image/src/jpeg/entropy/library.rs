@@ -71,17 +71,17 @@ impl Library {
         Some(Library { raw, samples: Vec::new() })
     }
 
-    /// Bytes that it holds between two images.
+    /// The number of bytes that the library holds between two images.
     pub(super) fn bytes(&self) -> u64 {
         self.samples.capacity() as u64
     }
 
-    /// Frees the coefficients.
+    /// Frees the memory of the coefficients.
     pub(super) fn free(&mut self) {
         self.samples = Vec::new();
     }
 
-    /// Reads everything before the scan; `None` if it is not a sound baseline JPEG of one scan.
+    /// Reads everything before the scan; `None` if the file is not a valid baseline JPEG of one scan.
     pub(super) fn start<'a>(&'a mut self, request: Request<'a>) -> Option<DecodableScan<'a>> {
         let Request { encoded, memory, reduction, colours } = request;
         let mut raw = RawScan {
@@ -134,7 +134,7 @@ pub(super) struct DecodableScan<'a> {
 }
 
 impl<'a> DecodableScan<'a> {
-    /// The scan's data, and all bytes that follow.
+    /// The data of the scan, and all bytes after it.
     pub(super) fn data(&self) -> &'a [u8] {
         &self.request.encoded[self.raw.begin..]
     }
@@ -147,12 +147,12 @@ impl<'a> DecodableScan<'a> {
         self.raw.mcus_per_row as usize
     }
 
-    /// MCUs between restart markers; 0: none.
+    /// The number of MCUs between restart markers; 0 if there are none.
     pub(super) fn restart_interval(&self) -> usize {
         self.raw.restart_interval as usize
     }
 
-    /// The tables of each component: for DC, and for AC.
+    /// The tables of each component, for DC and for AC.
     pub(super) fn definitions(&self) -> impl Iterator<Item = (&Definition, &Definition)> {
         let all = self.raw.dc.iter().zip(&self.raw.ac).take(self.raw.components as usize);
         // SAFETY: the library has decoded these tables for this number of components; they live until the
@@ -165,17 +165,17 @@ impl<'a> DecodableScan<'a> {
         (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
     }
 
-    /// Whether only the DC of a component's blocks is needed.
+    /// Whether only the DC coefficients of a component are needed.
     pub(super) fn needs_dc_alone(&self, component: usize) -> bool {
         self.raw.side.get(component) == Some(&1)
     }
 
-    /// Pixels across and down, at the scale of the request.
+    /// The width and height of the result, at the scale of the request.
     pub(super) fn size(&self) -> (u32, u32) {
         (self.raw.width, self.raw.height)
     }
 
-    /// Bytes of a pixel.
+    /// The number of bytes of a pixel.
     pub(super) fn colours(&self) -> usize {
         self.request.colours
     }
@@ -188,7 +188,7 @@ impl<'a> DecodableScan<'a> {
         (luma_and_chroma > 0).then_some((factors, luma_and_chroma as usize))
     }
 
-    /// Samples across and down a block of each component: 8, or fewer at a reduced scale.
+    /// The number of samples across and down a block of each component: 8, or fewer at a reduced scale.
     pub(super) fn sides(&self) -> [usize; COMPONENTS] {
         self.raw.side.map(|side| side as usize)
     }

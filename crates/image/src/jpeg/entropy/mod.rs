@@ -2,13 +2,13 @@
 //!
 //! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library
 //! reads the header, and makes pixels from coefficients where [`rows`] does not: on processors without a
-//! faster [`transform`], and for unusual samplings. A file that is not a sound baseline or progressive JPEG
-//! is declined, and decoded by the library alone, which reports what is wrong: so pixels and errors are the
+//! faster [`transform`], and for unusual samplings. A file that is not a valid baseline or progressive JPEG
+//! is declined. The library alone then decodes it and reports what is wrong, so pixels and errors are the
 //! same either way.
 //!
 //! The coefficients of a baseline JPEG are used as they are decoded ([`sequential`]). Those of a progressive
-//! one are collected first, in [`planes`]. Both can be [packed], and read from there with less work. To pack
-//! any other kind of JPEG, the library reads the coefficients.
+//! one are collected first, in [`planes`]. Both can be [packed], and decoding packed coefficients takes less
+//! work. To pack any other kind of JPEG, the library reads the coefficients.
 
 mod bits;
 mod block;
@@ -52,18 +52,18 @@ pub(super) struct EntropyDecoder {
 }
 
 impl EntropyDecoder {
-    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Returns
+    /// Decodes a region of a reduced image, or all of it, into `out`, which has exactly that length. Returns
     /// whether it did; if not, the content of `out` is unspecified.
     pub(super) fn baseline(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         let EntropyDecoder { library, dc, ac, window, .. } = self;
         let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
         let (blocks, in_mcu) = scan.blocks();
-        let Some(tables) = Tables::of(&scan, dc, ac) else { return false };
+        let Some(tables) = Tables::defined_by(&scan, dc, ac) else { return false };
         let Some(mut mcus) = Mcus::new(&scan, &blocks[..in_mcu], &tables, window) else { return false };
         scan.read(region, |blocks| mcus.next(blocks), out) && mcus.sound()
     }
 
-    /// Decodes a progressive JPEG of at most `max_scans` scans in the same way.
+    /// Decodes a progressive JPEG of at most `max_scans` scans, like [`baseline`](Self::baseline).
     pub(super) fn progressive(
         &mut self,
         request: Request<'_>,
@@ -87,7 +87,7 @@ impl EntropyDecoder {
         let (header, frame) = header(request.encoded)?;
         let scan = ready(library)?.start(request)?;
         let (blocks, in_mcu) = scan.blocks();
-        let tables = Tables::of(&scan, dc, ac)?;
+        let tables = Tables::defined_by(&scan, dc, ac)?;
         let mut mcus = Mcus::new(&scan, &blocks[..in_mcu], &tables, window)?;
         let mut writer = Writer::new(&frame);
         if (writer.in_mcu(), writer.mcus()) != (in_mcu, scan.mcus()) {
@@ -112,7 +112,7 @@ impl EntropyDecoder {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
         let (header, frame) =
             progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
-        // A JPEG that the library refuses stays a file.
+        // A JPEG that the library refuses is kept as a file.
         ready(library)?.start(Request { encoded: &header, ..request })?;
         let mut writer = Writer::new(&frame);
         for (row, column) in (0..planes.mcu_rows).flat_map(|y| (0..planes.mcus_per_row).map(move |x| (y, x)))
@@ -128,14 +128,14 @@ impl EntropyDecoder {
         let (header, frame) = header(request.encoded)?;
         let mut writer = Writer::new(&frame);
         let in_mcu = writer.in_mcu();
-        // A JPEG that the library refuses stays a file.
+        // A JPEG that the library refuses is kept as a file.
         let scan = ready(&mut self.library)?.start(Request { encoded: &header, ..request })?;
         if (scan.blocks().1, scan.mcus()) != (in_mcu, writer.mcus()) {
             return None;
         }
         drop(scan);
-        // The library is a new one: later scans may refer to tables of earlier images, which a decompressor
-        // keeps.
+        // This library is a new one, because later scans may refer to tables of earlier images, which a
+        // decompressor keeps.
         let read = Library::new()?.coefficients(request, in_mcu, |blocks| {
             let blocks = blocks.unwrap_or_default().iter();
             writer.add(blocks.map(|block| (&**block, nonzero(block))));
@@ -157,8 +157,8 @@ impl EntropyDecoder {
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
     }
 
-    /// A JPEG of packed coefficients, of one scan or with the components `apart`, and with `exif` as its
-    /// segment APP1 if it has any bytes; `None` if they are damaged.
+    /// Makes a JPEG of packed coefficients, with one scan or with the components `apart`, and with `exif` as
+    /// the segment APP1 if it has any bytes; `None` if the coefficients are damaged.
     pub(super) fn unpack(&mut self, request: Request<'_>, apart: bool, exif: &[u8]) -> Option<Vec<u8>> {
         let header = packed::header(request.encoded)?;
         let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
@@ -168,12 +168,12 @@ impl EntropyDecoder {
         reader.sound().then_some(jpeg)
     }
 
-    /// Bytes of the coefficients that it holds.
+    /// The number of bytes of the coefficients that the decoder holds.
     pub(super) fn bytes(&self) -> u64 {
         self.planes.bytes() + self.library.as_ref().map_or(0, Library::bytes)
     }
 
-    /// Frees the coefficients.
+    /// Frees the memory of the coefficients.
     pub(super) fn free(&mut self) {
         self.planes = Planes::default();
         if let Some(library) = &mut self.library {
@@ -204,7 +204,7 @@ fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
         match marker {
             SOS => break,
             0xC0 | 0xC1 | 0xC2 | 0xC9 | 0xCA if frame.is_none() => frame = Some(Frame::read(content)?),
-            // This segment is only used by arithmetic coding.
+            // Only arithmetic coding uses this segment.
             DAC => continue,
             _ => {}
         }

@@ -6,26 +6,26 @@ use super::frame::Frame;
 /// The blocks of a component, in rows that are padded to whole MCUs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    /// The first block.
+    /// The index of the first block.
     pub(super) start: usize,
-    /// The blocks of an MCU, across and down.
+    /// The number of blocks in an MCU, across and down.
     pub(super) across: usize,
     pub(super) down: usize,
     /// The number of blocks in a padded row.
     pub(super) stride: usize,
-    /// The blocks that have samples, across and down: those of a scan of this component alone.
+    /// The number of blocks that have samples, across and down, which a scan of this component alone sends.
     pub(super) width: usize,
     pub(super) height: usize,
 }
 
-/// Memory for coefficients, kept from one image to the next.
+/// The memory for coefficients, which is reused for each image.
 #[derive(Default)]
 pub(super) struct Planes {
     pub(super) grids: Vec<Grid>,
-    /// The AC coefficients of each block. Before the first scan of AC of their component they are those of an
+    /// The AC coefficients of each block. Before the first AC scan of their component, they are those of an
     /// earlier image.
     pub(super) blocks: Vec<Block>,
-    /// The DC of each block, so that scans of DC read no blocks.
+    /// The DC of each block, so that DC scans read no blocks.
     pub(super) dc: Vec<i16>,
     /// For each block, the mask of AC coefficients that are not zero, in zigzag order from the highest bit.
     pub(super) nonzero: Vec<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Makes space for the blocks of a frame. DC is zero; AC becomes zero by
+    /// Makes room for the blocks of a frame. DC is zero; AC becomes zero by
     /// [`clear_beside`](Self::clear_beside) and a scan.
     pub(super) fn begin(&mut self, frame: &Frame) {
         (self.mcus_per_row, self.mcu_rows) = (frame.mcus_per_row(), frame.mcu_rows());
@@ -54,8 +54,8 @@ impl Planes {
         self.nonzero.resize(start, 0);
     }
 
-    /// Clears the blocks of a component that only complete the last MCUs across and down: scans of the
-    /// component alone do not have them.
+    /// Clears the blocks of a component that only complete the last MCUs across and down, because scans of
+    /// the component alone do not send them.
     pub(super) fn clear_beside(&mut self, grid: Grid) {
         let rows = self.blocks[grid.start..].chunks_mut(grid.stride).take(self.mcu_rows * grid.down);
         for (y, row) in rows.enumerate() {
@@ -82,16 +82,16 @@ impl Planes {
         places.filter_map(|at| Some((self.block(at)?, *self.nonzero.get(at)?)))
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the memory takes.
     pub(super) fn bytes(&self) -> u64 {
-        fn of<T>(all: &Vec<T>) -> usize {
+        fn capacity_bytes<T>(all: &Vec<T>) -> usize {
             all.capacity() * size_of::<T>()
         }
-        (of(&self.blocks) + of(&self.dc) + of(&self.nonzero)) as u64
+        (capacity_bytes(&self.blocks) + capacity_bytes(&self.dc) + capacity_bytes(&self.nonzero)) as u64
     }
 }
 
-/// A place among the MCUs of an image whose coefficients are complete.
+/// A position among the MCUs of an image whose coefficients are complete.
 pub(super) struct PlanesMcus<'a> {
     planes: &'a Planes,
     column: usize,

@@ -1,9 +1,9 @@
-//! Makes rows of pixels from blocks without the library, for images with an ordinary sampling of chroma. At a
-//! reduced scale, blocks have fewer samples, and blocks of halved chroma twice as many as those of luma, so
-//! that chroma is no longer halved.
+//! Makes rows of pixels from blocks without the library, for images whose chroma has an ordinary sampling. At
+//! a reduced scale, luma blocks have fewer samples and blocks of halved chroma have twice as many as these,
+//! so that chroma is no longer halved.
 //!
-//! A row of MCUs is decoded and transformed into planes that hold two of these rows. Pixels are made from it
-//! at once, while it is in the first-level cache: all rows that have the chroma above and below them.
+//! A row of MCUs is decoded and transformed into planes that hold two of these rows. Pixels are made from
+//! them at once, while they are in the first-level cache: all rows whose chroma above and below is known.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +15,16 @@ use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;
 
-/// The MCUs that are decoded before they are transformed: enough for whole jobs of any component.
+/// The number of MCUs that are decoded before they are transformed, which fills whole jobs for any component.
 const BUNCH: usize = TRANSFORMS;
-/// The most blocks of a component in a bunch: four of each MCU.
+/// The most blocks that a component has in a bunch of MCUs: four in each.
 const MAX_BLOCKS: usize = 4 * BUNCH;
-/// The rows of MCUs that the planes hold.
+/// The number of rows of MCUs that the planes hold.
 const HELD_ROWS: usize = 2;
-/// The narrowest region in pixels. The library does not smooth the chroma of images of a few columns.
+/// The least width of a region in pixels. The library does not smooth the chroma of images of a few columns.
 const MIN_WIDTH: u32 = 16;
-/// The bytes by which the lengths of a plane's rows differ from a power of two, at which rows would displace
-/// each other in the cache.
+/// The number of bytes by which the pitch of a plane differs from a power of two. With a power of two, rows
+/// would displace each other in the cache.
 const STAGGER_BYTES: usize = 64;
 
 /// The fastest functions of a machine, whose pixels must equal those of the library.
@@ -44,21 +44,23 @@ impl Functions {
     }
 }
 
-/// The samples of a component in two rows of MCUs, and the way they are made.
+/// The samples of a component in two rows of MCUs, and how they are made.
 #[derive(Clone, Copy)]
 struct Plane<'a> {
-    /// The offset of the first sample of the first row; below, the bytes between rows.
+    /// The offset of the first sample of the first row.
     start: usize,
+    /// The number of bytes between rows.
     pitch: usize,
-    /// The blocks of an MCU, across and down; below, the samples of a block.
+    /// The number of blocks in an MCU, across and down.
     across: usize,
     down: usize,
     side: usize,
-    /// The samples of the region across; below, those of the image down.
+    /// The number of samples across the region.
     width: usize,
     height: usize,
     quantization: &'a [u16; 64],
-    /// The blocks of a bunch of MCUs, one MCU after the other: their places, and the places of their samples.
+    /// The blocks of a bunch of MCUs, one MCU after the other: where they are stored, and where their samples
+    /// go.
     blocks: [usize; MAX_BLOCKS],
     offsets: [usize; MAX_BLOCKS],
 }
@@ -79,19 +81,19 @@ impl Plane<'_> {
 
     /// The offset of a row of the component.
     fn row(&self, y: usize) -> usize {
-        // This is a power of two, since an MCU has one or two blocks down.
+        // The result is a power of two, since an MCU has one or two blocks down.
         let rows = HELD_ROWS * self.down * self.side;
         self.start + (y & (rows - 1)) * self.pitch
     }
 
-    /// Blocks of an MCU.
+    /// The number of blocks in an MCU.
     fn in_mcu(&self) -> usize {
         self.across * self.down
     }
 }
 
 /// For each block of a bunch, the number of blocks before it, and the offset of its samples in the plane. If
-/// an MCU has less than four, the last entries belong to no bunch.
+/// an MCU has fewer than four blocks, the last entries are unused.
 fn places(
     (across, down): (usize, usize),
     (side, pitch): (usize, usize),
@@ -107,8 +109,8 @@ fn places(
     (blocks, offsets)
 }
 
-/// The upsampling for chroma of this sampling once blocks with these sides are samples; `None` if that is
-/// left to the library.
+/// The upsampling that chroma of this sampling needs after blocks with these sides are samples; `None` if it
+/// is left to the library.
 fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     let luma = *sides.first()?;
     let as_luma = sides.iter().all(|side| *side == luma);
@@ -120,19 +122,20 @@ fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     }
 }
 
-/// The data from which rows of a region are made.
+/// Makes the rows of a region.
 pub(super) struct RegionRows<'a> {
     functions: Functions,
     chroma: Chroma,
     region: Region,
     colours: usize,
     planes: [Plane<'a>; 3],
-    /// The number of planes that are needed: for grey pixels only luma.
+    /// The number of planes that are needed: only luma for grey pixels.
     needed: usize,
-    /// Blocks of an MCU.
+    /// The number of blocks in an MCU.
     in_mcu: usize,
-    /// The number of MCUs in a row of the image; below, those of the region.
+    /// The number of MCUs in a row of the image.
     mcus_per_row: usize,
+    /// The number of MCUs in a row of the region.
     columns: std::ops::Range<usize>,
     bytes: usize,
 }
@@ -146,7 +149,7 @@ impl<'a> RegionRows<'a> {
     ) -> Option<RegionRows<'a>> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
-        let sampling = Chroma::of(&factors[..components])?;
+        let sampling = Chroma::from_factors(&factors[..components])?;
         let sides = scan.sides();
         let chroma = upsampled(sampling, &sides[..components])?;
         if region.width < MIN_WIDTH || region.height == 0 {
@@ -201,7 +204,7 @@ impl<'a> RegionRows<'a> {
         })
     }
 
-    /// Makes all rows, like [`DecodableScan::read`]. `samples` is memory for planes.
+    /// Makes all rows, like [`DecodableScan::read`]. `samples` is the memory for planes.
     pub(super) fn read<F>(&self, samples: &mut Vec<u8>, mut decode: F, out: &mut [u8]) -> Option<()>
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -266,8 +269,8 @@ impl<'a> RegionRows<'a> {
         }
     }
 
-    /// Makes samples of `count` MCUs; the first one is in this row of the image and this column of the
-    /// region.
+    /// Makes the samples of `count` MCUs, the first of which is in this row of the image and this column of
+    /// the region.
     fn transform(
         &self,
         plane: &Plane<'_>,
@@ -295,7 +298,7 @@ impl<'a> RegionRows<'a> {
         }
     }
 
-    /// Repeats the samples of chroma at both borders of the region, since a pixel also depends on a
+    /// Repeats the samples of chroma at both borders of the region, because a pixel also depends on a
     /// neighbour.
     fn widen(&self, mcu_row: usize, samples: &mut [u8]) {
         for plane in &self.planes[1..] {

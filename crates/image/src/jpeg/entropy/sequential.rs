@@ -8,8 +8,8 @@ use super::library::DecodableScan;
 use super::tables::{AcTable, DcTable, Known};
 use crate::jpeg::markers::{EOI, RST};
 
-/// The natural-order index of each coefficient in zigzag order. A block's 64 are followed by as many entries
-/// as the longest run can overshoot.
+/// The index in natural order of each coefficient in zigzag order. The 64 of a block are followed by as many
+/// entries as the longest run can overshoot.
 pub(super) const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
@@ -29,10 +29,11 @@ pub(super) const NATURAL: [u8; 128] = {
 };
 const LAST: usize = 63;
 
-/// The pairs read between refills: 4 x 10 bits, or 26 for one that is not in the table and 3 x 10, of 56.
+/// The number of pairs that are read between refills of 56 bits: 4 x 10 bits, or 26 for one that is not in
+/// the table and 3 x 10.
 const PAIRS: usize = 4;
 
-/// The jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
+/// The number of jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
 const JUMPS: usize = 2;
 
 /// The number of different restart markers.
@@ -42,7 +43,7 @@ const RESTARTS: u8 = 8;
 pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
 
 impl Tables {
-    pub(super) fn of(
+    pub(super) fn defined_by(
         scan: &DecodableScan<'_>,
         dc: &mut Known<DcTable>,
         ac: &mut Known<AcTable>,
@@ -52,7 +53,7 @@ impl Tables {
     }
 }
 
-/// The state for the blocks of a component.
+/// The state of a component between its blocks.
 #[derive(Clone, Copy)]
 struct Component<'a> {
     dc: &'a DcTable,
@@ -62,17 +63,18 @@ struct Component<'a> {
     before: i32,
 }
 
-/// A place in a scan.
+/// A position among the MCUs of a scan.
 pub(super) struct Mcus<'a> {
     bits: Bits<'a>,
     components: [Component<'a>; COMPONENTS],
     /// The component of each block of an MCU.
     blocks: &'a [u8],
-    /// MCUs that are left.
+    /// The number of MCUs that are left.
     left: usize,
     restart_interval: usize,
-    /// The MCUs until the next restart marker; below, its number.
+    /// The number of MCUs until the next restart marker.
     until_restart: usize,
+    /// The number of the next restart marker.
     restart: u8,
     sound: bool,
 }
@@ -181,7 +183,7 @@ impl<'a> Mcus<'a> {
         self.until_restart -= 1;
     }
 
-    /// Whether all bits that were read were present, and the image ends where it should.
+    /// Whether all bits that were read existed, and the image ends where it should.
     pub(super) fn sound(&mut self) -> bool {
         self.sound && self.bits.sound() && (self.left > 0 || self.bits.stops_at(EOI))
     }
@@ -219,8 +221,8 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
                 bits.consume(pair.length);
                 continue;
             }
-            // The block ends here: with its last coefficient, or with a code that has no value and goes
-            // beyond.
+            // The block ends here, either with its last coefficient or with an end code, which has no value
+            // and goes beyond the block.
             store(first, pair.first);
             let (last, value, length) = if first < LAST {
                 store(k, pair.second);
@@ -235,7 +237,7 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
     }
 }
 
-/// Passes over the coefficients of a block after its DC.
+/// Skips the coefficients of a block after its DC.
 #[inline(always)]
 fn pass(bits: &mut Reader<'_>, table: &AcTable) {
     let Some(jumps) = table.jumps() else { return coefficients(bits, table, |_, _| {}) };
@@ -253,7 +255,7 @@ fn pass(bits: &mut Reader<'_>, table: &AcTable) {
                 k = last;
                 continue;
             }
-            // A single code: it is long, or the block ends before those that follow it.
+            // The entry is a single code, because it is long or the block ends before the codes after it.
             bits.refill();
             let symbol = table.symbol(bits.peek());
             bits.head.damaged |= symbol.is_none();

@@ -1,34 +1,36 @@
-//! Tables that look up the next bits, two coefficients at a time.
+//! Tables that look up the next bits, and give two coefficients at a time.
 //!
-//! An entry has the total number of bits of its codes and their values, so that finding the next code waits
-//! for one load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too
-//! many ways" do the same with one coefficient in each entry. Codes longer than the index are looked up
-//! alone, or found by their length.
+//! An entry has the total number of bits of its codes and their values, so finding the next code takes one
+//! load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many
+//! ways" do the same with one coefficient in each entry. Codes longer than the index are looked up alone, or
+//! found by their length.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// The bits that look up coefficients: two tables of 8 KB leave space in the first-level cache.
+/// The number of bits with which coefficients are looked up: two tables of 8 KB leave room in the first-level
+/// cache.
 const PAIR: u32 = 10;
-/// The bits that look up codes whose values are not needed, with two bytes in each entry.
+/// The number of bits with which codes are looked up if their values are not needed; an entry has two bytes.
 const JUMP: u32 = 11;
-/// The number of blocks that are passed over before a table for that is made, which takes as long as some
-/// fifty of them. Images of tests are small, and many have tables of their own.
+/// The number of blocks that are skipped before a table for skipping is made, which takes as long as skipping
+/// about fifty blocks. Images of tests are small, and many have tables of their own.
 const UNTIL_JUMPS: u32 = if cfg!(test) { 3 } else { 500 };
-/// The bits that look up a difference of DC.
+/// The number of bits with which a difference of DC is looked up.
 const DIFFERENCE: u32 = 9;
-/// The bits of the longest code.
-pub(super) const LONGEST: u32 = 16;
+/// The number of bits of the longest code.
+pub(super) const MAX_CODE_BITS: u32 = 16;
 
-/// A distance beyond the end of any block: the end-of-block code.
+/// The distance of the end-of-block code, which is beyond the end of any block.
 const END: u8 = 64;
-/// The zeros of the code without a value.
+/// The number of zeros that the code without a value stands for.
 const ZEROS: u8 = 16;
-/// The most bits of a baseline value (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
-const LARGEST_DC: u8 = 11;
-const LARGEST_AC: u8 = 10;
+/// The most bits of a baseline DC value (ITU-T T.81, F.1.2.1.1).
+const MAX_DC_BITS: u8 = 11;
+/// The most bits of a baseline AC value (ITU-T T.81, F.1.2.2.1).
+const MAX_AC_BITS: u8 = 10;
 
-/// A table as a file defines it, and as the library keeps it (`JHUFF_TBL`).
+/// A Huffman table as a file defines it and as the library stores it (`JHUFF_TBL`).
 #[repr(C)]
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Definition {
@@ -39,10 +41,10 @@ pub(super) struct Definition {
 }
 
 impl Definition {
-    /// The first table of a DHT segment, without its number, and the rest of the bytes; `None` if it is cut
-    /// off or has more codes than there are symbols.
+    /// Reads the first table of a DHT segment, without its number, and returns it with the rest of the bytes;
+    /// `None` if it is cut off or has more codes than there are symbols.
     pub(super) fn read(content: &[u8]) -> Option<(Definition, &[u8])> {
-        let (lengths, rest) = content.split_first_chunk::<{ LONGEST as usize }>()?;
+        let (lengths, rest) = content.split_first_chunk::<{ MAX_CODE_BITS as usize }>()?;
         let (mut counts, mut symbols) = ([0; 17], [0; 256]);
         counts[1..].copy_from_slice(lengths);
         let used: usize = lengths.iter().map(|count| usize::from(*count)).sum();
@@ -51,15 +53,16 @@ impl Definition {
     }
 }
 
-/// A code with the value that follows it, in four bytes: a processor finds it in a table by its index alone.
+/// A code with the size of the value that follows it. It takes four bytes, so that a processor addresses it
+/// by its index alone.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct Symbol {
-    /// The bits before the value; 0 if the code is not looked up.
+    /// The number of bits before the value; 0 if the code cannot be looked up.
     start: u8,
-    /// Bits of the value.
+    /// The number of bits of the value.
     size: u8,
-    /// The number of coefficients that it advances.
+    /// The number of coefficients that the symbol advances.
     advance: u8,
 }
 
@@ -78,7 +81,7 @@ impl Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
-    /// The number of coefficients that it advances.
+    /// The number of coefficients that the symbol advances.
     pub(super) fn forward(self) -> usize {
         self.advance.into()
     }
@@ -97,7 +100,7 @@ impl Symbol {
         self.start + self.size
     }
 
-    /// The value among `bits`, which the symbol begins.
+    /// The value in `bits`, which begin with the symbol's code.
     pub(super) fn value(self, bits: u64) -> i32 {
         let from = bits << self.start;
         let magnitude = ((from >> 1) >> (63 - self.size)) as i32;
@@ -105,24 +108,25 @@ impl Symbol {
         magnitude - (negative & ((1 << self.size) - 1))
     }
 
-    /// The symbol as a pair without a second coefficient.
+    /// A pair with this symbol and no second coefficient.
     pub(super) fn alone(self, bits: u64) -> Pair {
         let (first, length) = (self.value(bits) as i16, self.end());
         Pair { first, to_first: self.advance, first_length: length, length, ..Pair::default() }
     }
 }
 
-/// Up to two coefficients.
+/// An entry of up to two coefficients.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub(super) struct Pair {
-    /// The values; 0 for a missing second one.
+    /// The value of the first coefficient.
     pub(super) first: i16,
+    /// The value of the second coefficient; 0 if there is none.
     pub(super) second: i16,
     /// The number of coefficients by which each advances.
     pub(super) to_first: u8,
     pub(super) to_second: u8,
-    /// The bits of the first; below, of both. 0 if not even the first is completely within the index.
+    /// The number of bits of the first coefficient; 0 if it is not completely within the index.
     pub(super) first_length: u8,
     pub(super) length: u8,
 }
@@ -130,16 +134,16 @@ pub(super) struct Pair {
 /// Consecutive codes with their values, which may extend beyond the bits of the index.
 #[derive(Clone, Copy)]
 pub(super) struct Jump {
-    /// Bits of all of them.
+    /// The number of bits of all codes together.
     pub(super) length: u8,
-    /// The number of coefficients that they advance, plus [`ENDS`](Self::ENDS) if the code that ends a block
-    /// is the last.
+    /// The number of coefficients that the codes advance, plus [`ENDS`](Self::ENDS) if the last code ends the
+    /// block.
     forward: u8,
 }
 
 impl Jump {
     const ENDS: u8 = 0x80;
-    /// No code is completely within the index.
+    /// The entry if no code is completely within the index.
     const NONE: Jump = Jump { length: 0, forward: END };
 
     #[inline(always)]
@@ -153,7 +157,7 @@ impl Jump {
     }
 
     /// The codes at the beginning of `bits`, of which [`JUMP`] bits are known.
-    fn of(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
+    fn read(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
         let mut jump = Jump { length: 0, forward: 0 };
         while u32::from(jump.length) < JUMP {
             let symbol = symbols[(bits << jump.length >> (64 - PAIR)) as usize];
@@ -174,10 +178,10 @@ impl Jump {
 pub(super) struct Jumps(Box<[Jump; 1 << JUMP]>);
 
 impl Jumps {
-    fn of(symbols: &[Symbol; 1 << PAIR]) -> Jumps {
+    fn build(symbols: &[Symbol; 1 << PAIR]) -> Jumps {
         let mut jumps = Box::new([Jump::NONE; 1 << JUMP]);
         for (index, jump) in jumps.iter_mut().enumerate() {
-            *jump = Jump::of(symbols, (index as u64) << (64 - JUMP));
+            *jump = Jump::read(symbols, (index as u64) << (64 - JUMP));
         }
         Jumps(jumps)
     }
@@ -191,14 +195,14 @@ impl Jumps {
 /// The codes of a definition, by length (ITU-T T.81, annex C).
 pub(super) struct Codes {
     /// For each length, the first code, the first index of its symbols, and their number.
-    lengths: [(u32, usize, u32); LONGEST as usize + 1],
+    lengths: [(u32, usize, u32); MAX_CODE_BITS as usize + 1],
     symbols: [u8; 256],
 }
 
 impl Codes {
-    /// The codes; `None` if there are more than possible, where no code is all ones.
+    /// The codes of a definition; `None` if there are more than possible, given that no code is all ones.
     pub(super) fn new(definition: &Definition) -> Option<Codes> {
-        let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); LONGEST as usize + 1]);
+        let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); MAX_CODE_BITS as usize + 1]);
         for (length, count) in definition.counts.iter().enumerate().skip(1) {
             lengths[length] = (code, index, u32::from(*count));
             code += u32::from(*count);
@@ -211,17 +215,17 @@ impl Codes {
         Some(Codes { lengths, symbols: definition.symbols })
     }
 
-    /// The code of more than `shorter` bits at the beginning of `bits`: its length and its symbol.
+    /// Finds the code of more than `shorter` bits at the beginning of `bits`: its length and its symbol.
     pub(super) fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
-        (shorter + 1..=LONGEST).find_map(|length| {
+        (shorter + 1..=MAX_CODE_BITS).find_map(|length| {
             let (first, index, count) = self.lengths[length as usize];
             let offset = ((bits >> (64 - length)) as u32).wrapping_sub(first);
             (offset < count).then(|| (length as u8, self.symbols[index + offset as usize]))
         })
     }
 
-    /// Calls `each` for the codes of at most `bits` bits: with the first index of `bits` bits that begins
-    /// with the code, its length and its symbol.
+    /// Calls `each` for the codes of at most `bits` bits, with the first index of `bits` bits that begins
+    /// with the code, the length of the code and its symbol.
     pub(super) fn each(&self, bits: u32, mut each: impl FnMut(usize, u8, u8)) {
         for length in 1..=bits {
             let (first, index, count) = self.lengths[length as usize];
@@ -232,8 +236,8 @@ impl Codes {
         }
     }
 
-    /// The symbol with which each pattern of bits begins, for an index of `N` symbols: the codes that are no
-    /// longer than that.
+    /// For an index of `N` symbols, the symbol with which each pattern of bits begins, if its code is no
+    /// longer than the pattern.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
         let bits = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
@@ -246,7 +250,7 @@ impl Codes {
 
 /// A lookup table that is made from a definition.
 pub(super) trait CodeTable: Sized {
-    /// The table; `None` if the definition is not one of a baseline JPEG.
+    /// The table; `None` if the definition is not that of a baseline JPEG.
     fn new(definition: &Definition) -> Option<Self>;
 }
 
@@ -257,7 +261,7 @@ pub(super) struct DcTable {
 
 impl CodeTable for DcTable {
     fn new(definition: &Definition) -> Option<DcTable> {
-        if definition.symbols.iter().any(|size| *size > LARGEST_DC) {
+        if definition.symbols.iter().any(|size| *size > MAX_DC_BITS) {
             return None;
         }
         let codes = Codes::new(definition)?;
@@ -283,13 +287,13 @@ pub(super) struct AcTable {
     symbols: Box<[Symbol; 1 << PAIR]>,
     pairs: Box<[Pair; 1 << PAIR]>,
     jumps: OnceCell<Jumps>,
-    /// The number of blocks that were passed over without them.
+    /// The number of blocks that were skipped without the table for skipping.
     passed: Cell<u32>,
 }
 
 impl CodeTable for AcTable {
     fn new(definition: &Definition) -> Option<AcTable> {
-        if definition.symbols.iter().any(|symbol| symbol & 15 > LARGEST_AC) {
+        if definition.symbols.iter().any(|symbol| symbol & 15 > MAX_AC_BITS) {
             return None;
         }
         let codes = Codes::new(definition)?;
@@ -305,7 +309,7 @@ impl AcTable {
         self.pairs[(bits >> (64 - PAIR)) as usize]
     }
 
-    /// The table for passing over blocks, once many were passed over.
+    /// The table for skipping blocks, once many blocks were skipped.
     #[inline(always)]
     pub(super) fn jumps(&self) -> Option<&Jumps> {
         match self.jumps.get() {
@@ -317,10 +321,11 @@ impl AcTable {
     #[cold]
     fn made_jumps(&self) -> Option<&Jumps> {
         self.passed.set(self.passed.get() + 1);
-        (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::of(&self.symbols)))
+        (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::build(&self.symbols)))
     }
 
-    /// The symbol alone, of any length. Bits that are not a code end the block without being read.
+    /// The symbol at the beginning of `bits`, whatever its length. Bits that are not a code end the block
+    /// without being read.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: u64) -> Symbol {
         let symbol = self.symbols[(bits >> (64 - PAIR)) as usize];
@@ -353,10 +358,10 @@ fn pairs(symbols: &[Symbol; 1 << PAIR]) -> Box<[Pair; 1 << PAIR]> {
     pairs
 }
 
-/// Tables that are kept, since most files have the same ones: the defaults of libjpeg's encoder.
+/// Keeps tables that were made, because most files have the same ones: the defaults of libjpeg's encoder.
 pub(super) struct Known<T>(Vec<(Definition, Rc<T>)>);
 
-/// The tables of each kind that are kept, more than an image has.
+/// The number of tables of each kind that are kept, which is more than an image has.
 const KEPT: usize = 8;
 
 impl<T> Default for Known<T> {
@@ -366,7 +371,8 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: CodeTable> Known<T> {
-    /// The table of a definition, made if it was not used recently; `None` if it is not of a baseline JPEG.
+    /// The table of a definition, which is made if it was not used recently; `None` if the definition is not
+    /// that of a baseline JPEG.
     pub(super) fn table(&mut self, definition: &Definition) -> Option<Rc<T>> {
         match self.0.iter().position(|(known, _)| known == definition) {
             Some(at) => self.0[..=at].rotate_right(1),

@@ -1,4 +1,4 @@
-//! The decoder must give the library's pixels, and decline every file that the library refuses.
+//! Tests that the decoder gives the library's pixels, and declines every file that the library refuses.
 
 use turbojpeg_sys as tj;
 
@@ -18,7 +18,7 @@ fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// Something for every part of a decoder: flat areas, slopes, edges, and noise of some strength.
+/// A picture with something for every part of a decoder: flat areas, slopes, edges, and noise.
 fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     let noise = 1 + draws.below(200);
     let flat = draws.below(60);
@@ -31,13 +31,13 @@ fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     pixels
 }
 
-/// A JPEG of some size, quality and sampling, baseline or progressive, with or without restart markers and
+/// A JPEG of random size, quality and sampling, baseline or progressive, with or without restart markers and
 /// tables of its own.
 fn jpeg(progressive: bool, draws: &mut Draws) -> Vec<u8> {
     coded(progressive, false, draws)
 }
 
-/// A JPEG as above, with Huffman codes or with arithmetic ones.
+/// A JPEG like those of [`jpeg`], with Huffman or arithmetic codes.
 fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
     let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
@@ -52,7 +52,7 @@ fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     ffi::compress(&picture(width, height, draws), width, height, &settings).unwrap()
 }
 
-/// A possible request for a part of the image: its reduction, region and samples, and the number of bytes.
+/// A random request for a part of the image: its reduction, region and samples, and the number of bytes.
 fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Samples, usize)> {
     let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
     let reduction = REDUCTIONS[draws.below(4) as usize];
@@ -73,8 +73,8 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
     Some((reduction, region, samples, width as usize * height as usize * samples.per_pixel()))
 }
 
-/// The pixels of such a part from this crate's decoder, by way of packed coefficients, and from the library;
-/// `None` where one declines.
+/// The pixels of a random part from this crate's decoder, from packed coefficients, and from the library;
+/// `None` where one of them declines.
 fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 3] {
     let own_tables = Markers::read(encoded).is_some_and(|markers| match markers.progressive {
         true => markers.has_its_quantization(),
@@ -182,7 +182,7 @@ fn damaged_coefficients_are_read_or_declined() {
             false => decoder.pack_baseline(request, FACTS).unwrap().bytes,
         };
         for _ in 0..=draws.below(3) {
-            // Damage is as frequent at the head as anywhere.
+            // Half of the damage is in the header, the other half anywhere.
             let within = if draws.below(2) == 0 { packed.len() } else { packed.len().min(400) };
             let at = draws.below(within as u32) as usize;
             match draws.below(4) {
@@ -200,7 +200,7 @@ fn damaged_coefficients_are_read_or_declined() {
     assert!(read > 0 && declined > 0, "{read} read, {declined} declined");
 }
 
-/// Flips bits, and inserts, removes or cuts off bytes.
+/// Damages a file: flips bits, and inserts, removes or cuts off bytes.
 fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     for _ in 0..=draws.below(3) {
         let at = draws.below(encoded.len() as u32) as usize;
@@ -217,8 +217,8 @@ fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     }
 }
 
-/// The pixels of the whole image: by way of packed coefficients that the library has read, and by the
-/// library; `None` where one declines.
+/// The pixels of the whole image from packed coefficients that the library has read, and from the library;
+/// `None` where one declines.
 fn others(decoder: &mut EntropyDecoder, encoded: &[u8]) -> [Option<Vec<u8>>; 2] {
     let open = || Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let own_tables = Markers::read(encoded)
@@ -286,11 +286,11 @@ fn a_jpeg_that_is_written_has_the_same_coefficients() {
         let of_packed = Request { encoded: &packed.bytes, ..request };
         let written = decoder.unpack(of_packed, false, &[]).unwrap();
         let again = decoder.pack_baseline(Request { encoded: &written, ..request }, FACTS).unwrap();
-        // Coefficients, tables, sampling, size and colour space are the same.
+        // Coefficients, tables, sampling, size and colour space are unchanged.
         assert!(again.bytes == packed.bytes, "round {round}");
         let [ours, _, theirs] = all(&mut decoder, &written, &mut draws);
         assert!(ours.is_some() && ours == theirs, "round {round}");
-        // The file also has a scan for each component. Such a file has no blocks beside the image, which
+        // The file also gets a scan for each component. Such a file has no blocks outside the image, which
         // others may have.
         let mut apart = |packed: &[u8]| {
             let file = decoder.unpack(Request { encoded: packed, ..request }, true, &[]).unwrap();

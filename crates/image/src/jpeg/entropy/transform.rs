@@ -1,8 +1,8 @@
 //! Transforms coefficients of several blocks at a time to pixels: exactly like the library's accurate integer
 //! transform on machines with AVX2, even if numbers overflow.
 //!
-//! The library transforms one block at a time. Here, registers of 512 bits have a row of each of four blocks,
-//! and those of 256 bits of two, so nothing is exchanged between the halves of a register.
+//! The library transforms one block at a time. Here, a register of 512 bits holds a row of four blocks, and
+//! one of 256 bits a row of two, so that nothing is exchanged between the halves of a register.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -16,7 +16,7 @@ mod reduced;
 
 pub(super) use job::{Job, SIDE, TRANSFORMS, Transform};
 
-/// The transform to fewer samples than a block has at full scale, if this machine has one.
+/// The transform to blocks with fewer samples, if this machine can run one.
 pub(super) fn reduced() -> Option<Transform> {
     #[cfg(target_arch = "x86_64")]
     return reduced::transform();
@@ -24,7 +24,8 @@ pub(super) fn reduced() -> Option<Transform> {
     None
 }
 
-/// The transforms of this machine to whole blocks, fastest first; without any the library does the work.
+/// The transforms to whole blocks that this machine can run, fastest first; if there are none, the library
+/// does the work.
 pub(super) fn all() -> impl Iterator<Item = Transform> {
     #[cfg(target_arch = "x86_64")]
     let all = [avx512::transform(), avx2::transform()];

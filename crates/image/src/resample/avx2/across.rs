@@ -1,7 +1,7 @@
-//! Makes rows of the result from rows with the result's height and the source's width.
+//! Makes rows of the result from rows that have the result's height and the source's width.
 //!
-//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: each
-//! [`LaneInstructions`] adds two weights to them. A half reads 16 bytes of the intermediate row, so that at
+//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: one
+//! [`LaneInstructions`] adds two weights to each sum. A half reads 16 bytes of the intermediate row, so at
 //! scales of more than 3 it has only one pixel of three channels.
 #![allow(unsafe_code)]
 
@@ -10,16 +10,16 @@ use std::arch::x86_64::*;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER, ROWS};
 
-/// The halves of a register; below, the bytes of each, and the most sums that it has.
+/// The number of halves of a register.
 const HALVES: usize = 2;
 const HALF: usize = REGISTER / HALVES;
 const HALF_SUMS: usize = 4;
-/// The bytes that are stored to a row at a time.
+/// The number of bytes that are stored to a row at a time.
 const STORED: usize = 8;
-/// Bytes of a pixel of three channels.
+/// The number of bytes of a pixel with three channels.
 const PIXEL: usize = 3;
-/// The greatest distance between the beginnings of the pixels of four bytes so that one half reads all: 3 x 3
-/// bytes, the third channel of the first one, and the second weight.
+/// The greatest distance between the first and the last of four pixels, in bytes, at which one half reads all
+/// of them: 3 x 3 bytes, the third channel of the first pixel, and the second weight.
 const FURTHEST_PIXEL: u32 = 3;
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
@@ -28,18 +28,18 @@ const ZERO: u8 = 0x80;
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct LaneInstructions {
-    /// The places of the levels, relative to the base of their half: each is a byte and a zero.
+    /// The places of the levels relative to the base of their half; each is a byte and a zero.
     indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
     weights: [[i16; PAIR]; HALVES * HALF_SUMS],
     bases: [usize; HALVES],
 }
 
-/// The lanes of a row of the result.
+/// The instructions for a row of the result.
 #[derive(Default)]
 pub(super) struct Lanes {
-    /// The lanes of each register's bytes, one for every two weights.
+    /// The instructions for each register's bytes, one for every two weights.
     all: Vec<LaneInstructions>,
-    /// The largest of their bases.
+    /// The largest base of all instructions.
     furthest: usize,
     /// The number of result bytes whose sums each half of a register has.
     in_half: usize,
@@ -49,17 +49,17 @@ impl Lanes {
     /// The bytes after an intermediate row that a lane may load, for three channels.
     pub(super) const SLACK: usize = MOST_PAIRS * PAIR * 3 + REGISTER;
 
-    /// The most bytes that the lanes of a target with `row` bytes in a row take.
+    /// The most bytes that the instructions for a target take, if a row of it has `row` bytes.
     pub(super) const fn most_bytes(row: u64) -> u64 {
         (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<LaneInstructions>()) as u64
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the instructions take.
     pub(super) fn bytes(&self) -> u64 {
         (self.all.capacity() * size_of::<LaneInstructions>()) as u64
     }
 
-    /// Computes the lanes; `None` if one would read more than half of a register.
+    /// Computes the instructions; `None` if one of them would read more than half of a register.
     pub(super) fn set<const CHANNELS: usize>(&mut self, across: &LineWeights, mirrored: bool) -> Option<()> {
         let (width, pairs) = (across.firsts.len(), across.pairs);
         let step = across.firsts.windows(2).map(|firsts| firsts[1] - firsts[0]).max().unwrap_or(0);
@@ -91,7 +91,7 @@ impl Lanes {
                 if from + CHANNELS >= HALF {
                     return None;
                 }
-                let weights = across.of(pixel(byte)).as_flattened().as_chunks::<PAIR>().0;
+                let weights = across.for_pixel(pixel(byte)).as_flattened().as_chunks::<PAIR>().0;
                 for (lane, weights) in lanes.iter_mut().zip(weights) {
                     let at = half * HALF_SUMS + at;
                     lane.indices[at] = [[from as u8, ZERO], [(from + CHANNELS) as u8, ZERO]];
@@ -103,7 +103,7 @@ impl Lanes {
     }
 }
 
-/// Makes rows of the result from intermediate ones.
+/// Makes rows of the result from intermediate rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn write_rows(
     lanes: &Lanes,
@@ -128,8 +128,8 @@ pub(super) fn write_rows(
     }
 }
 
-/// Works like [`write_rows`], with `PAIRS` lanes for each register, and `IN_HALF` bytes in a half of it. It
-/// is not inlined, so that each number of lanes has the registers to itself.
+/// Works like [`write_rows`], with `PAIRS` instructions for each register, and `IN_HALF` bytes in each half.
+/// It is not inlined, so that the code for each number of instructions has all registers to itself.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
@@ -183,10 +183,10 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     Some(())
 }
 
-/// The bytes of a register for each of four rows of the result, from lanes that make eight of them.
+/// The bytes of a register for each of four rows of the result, from instructions that make eight of them.
 ///
 /// # Safety
-/// From each base on, 16 bytes may be read of four intermediate rows.
+/// From each base on, 16 bytes must be readable in four intermediate rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(

@@ -1,10 +1,10 @@
 //! The sizes of the steps in which rows are made.
 
-/// The rows that are made at a time, for which lanes are loaded once.
+/// The number of rows that are made at a time, for which instructions are loaded once.
 pub(super) const ROWS: usize = 4;
-/// The bytes of a register.
+/// The number of bytes of a register.
 pub(super) const REGISTER: usize = 32;
-/// The weights that are multiplied together.
+/// The number of weights that are multiplied together.
 pub(super) const PAIR: usize = 2;
 /// The most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
 pub(super) const MOST_PAIRS: usize = 8;

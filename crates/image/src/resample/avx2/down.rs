@@ -7,7 +7,7 @@ use super::super::source::RowSource;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
-/// Two rows of the source, by their beginnings, and their weights.
+/// Two rows of the source, as offsets of their beginnings, and their weights.
 #[derive(Clone, Copy)]
 struct DownStep {
     rows: [usize; PAIR],
@@ -21,7 +21,7 @@ pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to
     let first = *down.firsts.get(y)? as usize;
     let mut steps = [DownStep { rows: [0; PAIR], weights: _mm256_setzero_si256() }; MOST_PAIRS];
     let mut used = 1;
-    let pairs = down.of(y).as_flattened().as_chunks::<PAIR>().0;
+    let pairs = down.for_pixel(y).as_flattened().as_chunks::<PAIR>().0;
     for (pair, (step, weights)) in steps.iter_mut().zip(pairs).enumerate() {
         step.rows = [0, 1].map(|tap| (first + pair * PAIR + tap).min(last) * pitch);
         let [low, high] = weights.map(|weight| i32::from(weight as u16));
@@ -35,13 +35,13 @@ pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to
         4 => weighed_row::<4>(source, steps.first_chunk()?, down.precision, to),
         5 => weighed_row::<5>(source, steps.first_chunk()?, down.precision, to),
         6 => weighed_row::<6>(source, steps.first_chunk()?, down.precision, to),
-        // The other weights are zero.
+        // The remaining weights are zero.
         _ => weighed_row::<MOST_PAIRS>(source, &steps, down.precision, to),
     }
 }
 
-/// The sums of rows times their weights. It is not inlined, so that each number of pairs has the registers to
-/// itself.
+/// Sums rows times their weights. It is not inlined, so that the code for each number of pairs has all
+/// registers to itself.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn weighed_row<const PAIRS: usize>(
@@ -71,11 +71,11 @@ fn weighed_row<const PAIRS: usize>(
     Some(())
 }
 
-/// The sums of 32 levels of each row, from `at` on, times their weights. It uses loops: a function that takes
-/// a closure may be compiled without AVX2, and then cannot be inlined.
+/// The sums of 32 levels of each row, from `at` on, times their weights. It uses loops, because a function
+/// that takes a closure may be compiled without AVX2, and then cannot be inlined.
 ///
 /// # Safety
-/// `WITHIN` says that the levels of all rows are within the pixels.
+/// With `WITHIN`, the levels of all rows must be within the pixels.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
@@ -120,7 +120,7 @@ fn store(bytes: __m256i, to: &mut [u8; REGISTER]) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bytes) };
 }
 
-/// Loads the bytes of a register, or the remaining ones and zeros.
+/// Loads the bytes of a register; after the end of the pixels, zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(pixels: &[u8], at: usize) -> __m256i {

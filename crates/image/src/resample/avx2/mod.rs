@@ -1,6 +1,6 @@
-//! The resize of levels of 8 bits with AVX2: two weights of 16 bits at a time.
+//! Resizes levels of 8 bits with AVX2, with two weights of 16 bits at a time.
 //!
-//! The order of work is that of [`avx512`](super::avx512): a row of the result is made [`down`] first, from
+//! The order of work is that of [`avx512`](super::avx512): a row of the result is first made [`down`] from
 //! whole rows of the source, and then [`across`].
 #![allow(unsafe_code)]
 
@@ -22,13 +22,13 @@ use super::weights::LineWeights;
 
 const CACHE_LINE: usize = 64;
 
-/// The state of a thread.
+/// A thread's state for resizing with AVX2.
 #[derive(Default)]
 pub(super) struct Avx2 {
     across: LineWeights,
     down: LineWeights,
     lanes: Lanes,
-    /// The rows between both steps.
+    /// The rows between the two steps.
     rows: Vec<u8>,
 }
 
@@ -38,8 +38,8 @@ pub(super) fn is_here() -> bool {
 }
 
 impl Avx2 {
-    /// Stretches a part of a view to the target. Returns whether it did: not all scales are supported here,
-    /// nor a plain copy.
+    /// Stretches a part of a view to the target. Returns whether it did: some scales are not supported here,
+    /// and plain copies are not either.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -60,7 +60,7 @@ impl Avx2 {
         Lanes::most_bytes(row) + (ROWS * Lanes::SLACK) as u64
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the state takes.
     pub(super) fn bytes(&self) -> u64 {
         self.across.bytes() + self.down.bytes() + self.lanes.bytes() + self.rows.capacity() as u64
     }
@@ -78,7 +78,7 @@ impl Avx2 {
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
-        let source = RowSource::of(decoded, view)?;
+        let source = RowSource::visible(decoded, view)?;
         match channels {
             1 => lanes.set::<1>(across, mirror.across)?,
             3 => lanes.set::<3>(across, mirror.across)?,

@@ -1,4 +1,4 @@
-//! Pixels of 16 bits through every step, compared with those of 8.
+//! Tests every step with pixels of 16 bits, compared with the same in 8 bits.
 
 use forebay_base::ErrorKind;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
@@ -9,7 +9,7 @@ use crate::{Form, Layout, RowKey, decode_into, encode_jpeg};
 const WIDTH: u32 = 40;
 const HEIGHT: u32 = 30;
 
-/// A level with all its bits in use, smooth enough to be resized.
+/// A level that uses all 16 bits, and changes smoothly enough to be resized.
 fn level(x: u32, y: u32, channel: u32) -> u16 {
     (x * 1201 + y * 733 + x * y * 17 + channel * 9_001) as u16
 }
@@ -30,7 +30,7 @@ fn encoded(pixels: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 fn decoded(image: &Image, file: &[u8], key: u64) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image() + 1];
-    // Slots may begin at any address.
+    // The test uses an odd offset, because slots may begin at any address.
     decode_into(image, file, RowKey(key), &mut slot[1..]).unwrap();
     slot.remove(0);
     slot
@@ -66,7 +66,7 @@ fn all_bits_of_a_file_are_kept() {
         assert_eq!(words(&decoded(&wide, &file, 0)), grey.to_rgb16().into_raw());
         let one = wide.grayscale();
         assert_eq!(words(&decoded(&one, &file, 0)), grey.to_luma16().into_raw());
-        // Alpha is dropped.
+        // These are images whose alpha is dropped.
         for with_alpha in [DynamicImage::from(grey.to_luma_alpha16()), grey.to_rgba16().into()] {
             if (format, with_alpha.color()) != (ImageFormat::Tiff, image::ColorType::La16) {
                 let file = encoded(&with_alpha, format);
@@ -87,7 +87,7 @@ fn floats_are_a_share_of_white() {
     assert_eq!(coarse, levels.iter().map(|level| f32::from(level >> 8) / 255.0).collect::<Vec<_>>());
 }
 
-/// The result for a file of 8 bits is widened, and not computed in another way.
+/// A file of 8 bits is processed in 8 bits, and its result is widened.
 #[test]
 fn files_of_eight_bits_give_their_own_levels() {
     let pixels = colour().to_rgb8();
@@ -105,7 +105,7 @@ fn files_of_eight_bits_give_their_own_levels() {
     }
 }
 
-/// Every step gives the same as in 8 bits, except for their rounding.
+/// Every step gives the same result as in 8 bits, except for rounding.
 #[test]
 fn every_step_works_in_sixteen_bits() {
     for pixels in [grey(), colour()] {
@@ -188,8 +188,8 @@ fn damage_and_too_many_pixels_are_refused_as_ever() {
     }
 }
 
-/// Functions that check no settings return an error for a combination that cannot be done, instead of leaving
-/// something out.
+/// Functions that do not check settings return an error for an impossible combination, instead of leaving out
+/// an effect.
 #[test]
 fn an_effect_of_eight_bits_is_never_passed_over() {
     let image = whole().dtype(PixelType::U16).color_jitter(0.5, 0.5, 0.5, 0.1);

@@ -1,5 +1,5 @@
-//! A footer returns what was put into it: for random metadata, every foreign file at hand, and a wide file in
-//! few bytes.
+//! Tests that a footer returns what was put into it: for random metadata, for every foreign file that is
+//! available, and for a wide file in few bytes.
 
 use std::path::{Path, PathBuf};
 

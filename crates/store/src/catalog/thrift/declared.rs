@@ -154,7 +154,7 @@ const BOUNDING_BOX: &[Field] = &[
     (8, Kind::Double),
 ];
 
-/// The fields of a page header, without the headers of the kinds of pages, which are below.
+/// The fields of a page header. The headers of the kinds of pages are declared separately.
 pub(crate) const PAGE_HEADER: &[Field] = &[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32), (4, Kind::I32)];
 
 pub(crate) const DATA_PAGE_HEADER: &[Field] =

@@ -1,9 +1,9 @@
-//! Parses a URL into a store, and a key or prefix in it.
+//! Parses a URL into a store, and a key or prefix in that store.
 //!
 //! Only text is parsed here: there are no connections, and nothing is read from the environment.
 //!
-//! `ObjectStoreScheme` knows 11 of these 16 schemes, takes `https://` with a cloud's host for that cloud's
-//! store, and needs a parsed URL, in which a wildcard `?` begins a query.
+//! `ObjectStoreScheme` knows only 11 of these 16 schemes, treats `https://` with a cloud's host as that
+//! cloud's store, and needs a parsed URL, in which a wildcard `?` begins a query.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,7 +37,7 @@ const SCHEMES: [(&str, Scheme); 16] = [
 
 const AS_S3: &str = "a store that speaks S3 is s3:// with the storage option endpoint";
 
-/// Schemes of stores that are reached in another way, with that way.
+/// Schemes of stores that are reached in another way, with a hint how.
 const FOREIGN: [(&[&str], &str); 5] = [
     (
         &[
@@ -74,7 +74,7 @@ pub(super) enum Scheme {
     Local,
 }
 
-/// A place in a store, as a URL names it; its `Debug` shows no secret.
+/// A place in a store, as a URL names it. Its `Debug` shows no secret.
 #[derive(Clone)]
 pub(in crate::source) struct Address {
     scheme: Scheme,
@@ -98,12 +98,12 @@ struct Key {
     written: String,
 }
 
-/// A meaning of a key.
+/// One meaning that a key can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Meaning {
     /// A key or prefix, taken literally.
     pub(in crate::source) key: String,
-    /// The glob that is meant if no object has that key.
+    /// The glob that is meant if no object has this key.
     pub(in crate::source) glob: Option<Glob>,
 }
 
@@ -150,9 +150,9 @@ impl Address {
         }
     }
 
-    /// The store's root as people know it, without secrets: `s3://acme`, `gs://b`, `az://container`,
+    /// The store's root as users write it, without secrets: `s3://acme`, `gs://b`, `az://container`,
     /// `abfss://container@account.dfs.core.windows.net`, `https://host:8443`, `hdfs://ns1`,
-    /// `hf://datasets/owner/name@revision` (without a revision where it is `main`).
+    /// `hf://datasets/owner/name@revision` (without a revision if it is `main`).
     pub(in crate::source) fn root(&self) -> &str {
         &self.root
     }
@@ -163,8 +163,8 @@ impl Address {
         &self.key.plain
     }
 
-    /// The meanings of the key, in the order in which they are tried: percent-decoded, where an encoded
-    /// character is never a wildcard; then as written, since names can hold a `%`, as those of Spark's
+    /// The meanings of the key, in the order in which they are tried: first percent-decoded, where an encoded
+    /// character is never a wildcard; then as written, since names can contain a `%`, as those of Spark's
     /// partitions do (`at=12%3A00`).
     pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
         let Key { plain, written } = &self.key;
@@ -178,12 +178,12 @@ impl Address {
         self.scheme != Scheme::Http
     }
 
-    /// Whether the store itself reads `If-Match`, as HTTP has it: with the tag in quotes.
+    /// Whether the store itself understands `If-Match` as in HTTP, with the tag in quotes.
     pub(in crate::source) fn takes_if_match(&self) -> bool {
         matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure | Scheme::Http)
     }
 
-    /// Whether one client serves both: they have the same root, user information and query.
+    /// Whether one client serves both addresses, because they have the same root, user information and query.
     pub(in crate::source) fn same_store(&self, other: &Address) -> bool {
         self.scheme == other.scheme
             && self.root == other.root
@@ -210,7 +210,7 @@ impl Address {
         self.revision.as_deref().unwrap_or(MAIN)
     }
 
-    /// `user:password`, still percent-encoded.
+    /// The `user:password` of the URL, still percent-encoded.
     pub(super) fn userinfo(&self) -> Option<&Secret> {
         self.userinfo.as_ref()
     }
@@ -230,7 +230,7 @@ impl fmt::Debug for Address {
 /// The revision of a data set that names none.
 const MAIN: &str = "main";
 
-/// A URL that was cut at its scheme.
+/// A URL that was split after its scheme.
 struct CutUrl<'a> {
     name: &'a str,
     rest: &'a str,
@@ -415,7 +415,7 @@ impl CutUrl<'_> {
         Ok(())
     }
 
-    /// Refuses a query where none is supported: it is not a part of a key, and a signed one must not end up
+    /// Refuses a query where none is supported: it is not a part of a key, and a signed query must not end up
     /// where a key is shown.
     fn refuse_query(&self, path: &str) -> Result<()> {
         match path.split_once('?') {
@@ -434,7 +434,7 @@ impl CutUrl<'_> {
     }
 }
 
-/// Whether a word, in lower case, is a scheme that is read.
+/// Whether a word, in lower case, is a supported scheme.
 pub(in crate::source) fn is_scheme(name: &str) -> bool {
     SCHEMES.iter().any(|(known, _)| *known == name)
 }
@@ -465,8 +465,8 @@ fn revision_length(rest: &str) -> usize {
         .map_or_else(|| segment(0), |made| segment(made.len()))
 }
 
-/// The name of the metadata service that a host is, if it is one: such hosts serve credentials, and never
-/// data sets.
+/// The name of the metadata service at a host, if there is one: such hosts serve credentials, and never data
+/// sets.
 pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     let bare = match host.strip_prefix('[') {
@@ -493,16 +493,16 @@ pub(in crate::source) fn is_loopback(host: &str) -> bool {
     bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// The glob that a URL's path is, if it has a wildcard that is not percent-encoded.
+/// The glob in a URL's path, if it has a wildcard that is not percent-encoded.
 pub(in crate::source) fn glob_of(written: &str) -> Option<Glob> {
     Glob::split(Path::new(&escaped(written))).filter(|_| written.contains(glob::WILDCARDS))
 }
 
-/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which match it
+/// A key as a glob: percent-decoded, with brackets around each wildcard that was encoded, which make it match
 /// literally.
 fn escaped(written: &str) -> String {
     let names = written.split('/').map(|name| {
-        // Character by character, so that encoded characters are distinguished from others.
+        // Names are decoded character by character, so that encoded characters are distinguished from others.
         let mut pieces = name.split('%');
         let mut text = pieces.next().unwrap_or_default().to_owned();
         let mut bytes: Vec<u8> = Vec::new();

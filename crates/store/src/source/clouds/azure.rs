@@ -1,9 +1,9 @@
 //! `az://`, `abfs://` and `abfss://`: Azure's blobs.
 //!
-//! The account comes from the URL, else from the storage options, else from the environment. Credentials come
-//! from the URL's signature, else from the storage options, else from the environment: an account key, a
-//! shared access signature, a token, a client secret, a workload identity, the `az` program
-//! (`use_azure_cli`); else from the machine.
+//! The account comes from the URL, otherwise from the storage options, otherwise from the environment.
+//! Credentials come from the URL's signature, otherwise from the storage options, otherwise from the
+//! environment: an account key, a shared access signature, a token, a client secret, a workload identity, the
+//! `az` program (`use_azure_cli`); otherwise from the machine.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,8 @@ use super::environment::Environment;
 use super::options::{Options, flag, malformed};
 use crate::source::wire::Wire;
 
-/// The keys of credentials; with one of them in the URL or the options, no variable for another is read.
+/// The keys of credentials. If the URL or the options have one of them, the variables for the others are not
+/// read.
 const SECRETS: [Key; 8] = [
     Key::SasKey,
     Key::AccessKey,
@@ -30,7 +31,7 @@ const SECRETS: [Key; 8] = [
     Key::CredentialType,
 ];
 
-/// The variables that are read, Azure's own names and those of its programs.
+/// The variables that are read: Azure's own names and those of its programs.
 const VARIABLES: [&str; 22] = [
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_ACCOUNT_KEY",
@@ -168,7 +169,7 @@ fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.chars().all(is_digit)
 }
 
-/// The account and endpoint that the host of a URL stands for.
+/// The account and endpoint that the host of a URL names.
 fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let malformed = || {
         Error::invalid("the URL's host is not an Azure account's")
@@ -177,7 +178,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let (account, rest) = host.split_once('.').ok_or_else(malformed)?;
     let (kind, domain) = rest.split_once('.').ok_or_else(malformed)?;
     if let Some(zone) = kind.strip_prefix('z').filter(|_| rest.ends_with(".fabric.microsoft.com")) {
-        // A workspace's own link: the zone is part of the account's name.
+        // This is a workspace's private link, in which the zone is part of the account's name.
         values.insert(Key::AccountName, format!("{account}.z{zone}"));
         values.insert(Key::Endpoint, format!("https://{host}"));
         values.insert(Key::UseFabricEndpoint, "true".to_owned());
@@ -192,7 +193,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
         "fabric.microsoft.com" => {
             values.insert(Key::UseFabricEndpoint, "true".to_owned());
         }
-        // The clouds of other jurisdictions.
+        // These are the clouds of other jurisdictions.
         other => {
             values.entry(Key::Endpoint).or_insert_with(|| format!("https://{account}.blob.{other}"));
         }

@@ -10,7 +10,7 @@ use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
 use super::address::is_loopback;
 use super::options::{Options, count, flag, limit, malformed, time, unknown};
 
-/// No retries: the reader decides when to retry, and for how long.
+/// Switches retries off: the reader decides when to retry, and for how long.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
@@ -18,8 +18,8 @@ pub(super) fn no_retries() -> RetryConfig {
 /// The settings of connections to a store, from its options. The client would parse the values late and
 /// accept malformed ones, so they are checked here.
 ///
-/// A whole request has no time limit unless an option sets one: a large one may take its time, and one that
-/// stalls is noticed sooner elsewhere.
+/// A whole request has no time limit unless an option sets one: a large one may take its time, and a stalled
+/// one is noticed earlier by other code.
 pub(super) fn client_options<'a>(
     given: impl IntoIterator<Item = (ClientConfigKey, &'a str)>,
 ) -> Result<ClientOptions> {
@@ -53,11 +53,11 @@ fn check(key: ClientConfigKey, value: &str) -> Result<()> {
     }
 }
 
-/// The options as the store's own keys, each with the name that the user wrote. `known` are its keys, for
-/// hints; `apart` are those that the store reads elsewhere.
+/// The options as the store's own keys, each with the name that the user wrote. `known` are the store's keys,
+/// for hints; `apart` are those that the store reads by other code.
 ///
-/// Fails with `Invalid` for an unknown key, and for an empty value: it comes from a variable that was not
-/// set, and requests would be signed with it.
+/// Fails with `Invalid` for an unknown key, and for an empty value, which comes from a variable that was not
+/// set and with which requests would be signed.
 pub(super) fn keys<'a, Key: FromStr>(
     options: &'a Options,
     store: &str,

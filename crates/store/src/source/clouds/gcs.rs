@@ -1,7 +1,8 @@
 //! `gs://`: Google Cloud Storage.
 //!
-//! Credentials come from the storage options, else from the environment, else from the file that `gcloud auth
-//! application-default login` writes, else from the machine; `skip_signature` sends requests without any.
+//! Credentials come from the storage options, otherwise from the environment, otherwise from the file that
+//! `gcloud auth application-default login` writes, otherwise from the machine; `skip_signature` sends
+//! requests without any.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use super::environment::Environment;
 use super::options::{Options, flag, malformed};
 use crate::source::wire::Wire;
 
-/// The keys of credentials; with one of them in the options, no variable is read.
+/// The keys of credentials. If the options have one of them, no variable is read.
 const IDENTITY: [Key; 5] = [
     Key::SkipSignature,
     Key::BearerToken,

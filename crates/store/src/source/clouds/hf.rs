@@ -4,8 +4,8 @@
 //! the data set under its reader. The hub redirects to other servers for the files; the token is not sent
 //! there. Nothing is written to the hub.
 //!
-//! The token comes from the storage option `token`, else from `HF_TOKEN`, else from the file that
-//! `hf auth login` writes; the hub from the storage option `endpoint`, else from `HF_ENDPOINT`.
+//! The token comes from the storage option `token`, otherwise from `HF_TOKEN`, otherwise from the file that
+//! `hf auth login` writes; the hub from the storage option `endpoint`, otherwise from `HF_ENDPOINT`.
 
 mod api;
 mod store;

@@ -1,8 +1,8 @@
 //! Stores that are reached over a network: from a URL and storage options to a client.
 //!
-//! Each kind of store has a file of its own, with the sources of its credentials and their order. Every
-//! client is object_store's own if there is one, without its retries: the reader decides when to retry. Text
-//! that can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not
+//! Each kind of store has a file of its own, with the sources of its credentials and their order. Clients are
+//! those of object_store where it has one, without its retries: the reader decides when to retry. Text that
+//! can contain a secret (a URL's user information and query, an option's value, a client's `Debug`) is never
 //! shown.
 //!
 //! Each kind of store is a cargo feature, which includes its file here and its line in [`connect()`].

@@ -86,8 +86,8 @@ impl Options {
         })
     }
 
-    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry: one
-    /// that was read from a file may end with a line break.
+    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry, such as
+    /// one from a file that ends with a line break.
     pub(in crate::source) fn check(&self) -> Result<()> {
         // Certificates have several lines.
         let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");
@@ -104,21 +104,21 @@ impl Options {
         self.index().map(|_| ())
     }
 
-    /// Refuses every option that is not for all stores, if there is no store that it could be for.
+    /// Refuses all options that belong to particular stores, because no location is in such a store.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
-            // The name is not repeated: it may be a secret that was put in the wrong place.
+            // The name is not repeated, because it may be a secret that was put in the wrong place.
             Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
             None => Ok(()),
         }
     }
 
-    /// The value of a key, in its one spelling. Not to be shown.
+    /// The value of a key, in its one spelling. It must not be shown.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(key).map(Secret::expose)
     }
 
-    /// The keys and values for one store alone. Not to be shown.
+    /// The keys and values that belong to particular stores. They must not be shown.
     pub(super) fn theirs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.pairs.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));
         pairs.map(|(key, value)| (key.as_str(), value.expose()))
@@ -131,8 +131,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// An option that the store does not know; `known` are its keys. Only a name that is similar to one of them
-/// is repeated: others may be a secret in the wrong place.
+/// The error for an option that the store does not know; `known` are its keys. The name is only repeated if
+/// it is similar to one of them, because others may be a secret in the wrong place.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]
@@ -153,23 +153,23 @@ pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'
     }
 }
 
-/// A value that its key cannot have; the value is not repeated.
+/// The error for a value that its key cannot have. The value is not repeated.
 pub(in crate::source) fn malformed(key: &str, what: &str) -> Error {
     Error::invalid(format!("storage option {key:?} is not {what}"))
 }
 
-/// A value that must be yes or no.
+/// Parses a value that must be yes or no.
 pub(super) fn flag(key: &str, value: &str) -> Result<bool> {
     truth(value).ok_or_else(|| malformed(key, "true or false"))
 }
 
-/// A value that must be a duration.
+/// Parses a value that must be a duration.
 pub(super) fn time(key: &str, value: &str) -> Result<Duration> {
     duration(value)
         .ok_or_else(|| malformed(key, "a duration").hint("write it as in \"180s\", \"500ms\" or \"3m\""))
 }
 
-/// A value that must be a duration in which something can be done.
+/// Parses a value that must be a duration long enough to do something.
 pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
     match time(key, value)? {
         Duration::ZERO => Err(malformed(key, "more than 0").hint("leave it out for the default")),
@@ -177,7 +177,7 @@ pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
     }
 }
 
-/// A value that must be a count.
+/// Parses a value that must be a count.
 pub(super) fn count(key: &str, value: &str) -> Result<usize> {
     value.trim().parse().map_err(|_| malformed(key, "a count").hint("write it as in \"64\""))
 }
@@ -191,7 +191,7 @@ pub(in crate::source) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// A duration: numbers with units, seconds where there is none.
+/// Parses a duration: numbers with units, or a number of seconds.
 pub(in crate::source) fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;

@@ -1,5 +1,5 @@
-//! Credentials that a program prints: from `credential_process`, or from the `aws` program, for sources that
-//! only it resolves.
+//! Credentials that a program prints: a `credential_process`, or the `aws` program for sources that only it
+//! resolves.
 
 use std::fmt;
 use std::path::Path;
@@ -15,10 +15,10 @@ use object_store::aws::{AwsCredential, AwsCredentialProvider};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-/// The time before their expiry at which credentials are renewed.
+/// How long before their expiry credentials are renewed.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(300);
 
-/// A program with its arguments, which can hold secrets: only `shown` is shown.
+/// A program with its arguments, which can contain secrets. Only `shown` is shown.
 #[derive(Clone)]
 pub(super) struct Program {
     words: Vec<String>,
@@ -74,7 +74,7 @@ impl Program {
     }
 }
 
-/// The output of such a program.
+/// The output of a program that prints credentials.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {

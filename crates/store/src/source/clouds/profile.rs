@@ -118,7 +118,7 @@ impl Profile {
     }
 }
 
-/// An access key, from one file: halves from two files would not match.
+/// An access key from one file, because halves from two files would not match.
 fn keys(section: &Section) -> Option<CredentialSource> {
     Some(CredentialSource::Static {
         id: section.get("aws_access_key_id")?.clone(),

@@ -1,7 +1,7 @@
-//! A bucket of unknown region: the store is asked once, before the first request.
+//! A store for a bucket whose region is unknown: the store is asked once, before the first request.
 //!
 //! `resolve_bucket_region` of object_store makes a client of its own, bypassing `wire`, and asks one fixed
-//! host; most of this file is the waiting, which that function does not do.
+//! host. Most of this file is about waiting for the region, which that function does not do.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! `s3://`: Amazon's store, and all stores that speak its protocol: MinIO, Ceph, R2, Alluxio's gateway.
 //!
-//! Credentials come from the first of these that has any, and from that one alone:
+//! Credentials come from the first of these sources that has any, and only from that one:
 //!
 //! 1. the storage options: keys, a `profile`, a role with a web identity, or `skip_signature` for none
 //! 2. the environment: keys, then a role with a web identity
@@ -55,10 +55,10 @@ const PLACE: [&str; 11] = [
     "AWS_SKIP_SIGNATURE",
 ];
 
-/// Any region, to find out whether other settings are wrong.
+/// An arbitrary region, with which other settings are checked.
 const ANY_REGION: &str = "us-east-1";
 
-/// The keys of options, for hints.
+/// The keys of options that hints list.
 const KNOWN: [&str; 27] = [
     "aws_access_key_id",
     "aws_secret_access_key",
@@ -103,7 +103,7 @@ pub(super) fn connect(
     if setup.has_region() || setup.endpoint().is_some() {
         return built(builder, &root).map(Client::paged);
     }
-    // Settings that cannot work with any region are refused now, not with each request.
+    // Settings that cannot work with any region are refused now, rather than with each request.
     built(builder.clone().with_region(ANY_REGION), &root)?;
     let build = move |region: String| built(builder.clone().with_region(region), &root);
     Ok(Client::paged(Regional::new(address.store(), client, build)))
@@ -143,7 +143,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// The credentials, from the first source that has any, and from no other.
+    /// Takes the credentials from the first source that has any.
     fn take_identity(
         &mut self,
         named: bool,

@@ -42,7 +42,7 @@ fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
     if let Some(query) = address.query() {
         wire = wire.with_query(query.clone());
         if is_signature(query.expose()) {
-            // The URL was signed for GET.
+            // The URL was signed for GET only.
             wire = wire.with_head_by_get();
         }
     }

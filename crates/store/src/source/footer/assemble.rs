@@ -1,4 +1,4 @@
-//! Assembles footers into a catalogue: the columns that all files have, and their places in each file.
+//! Assembles footers into a catalogue: the columns that all files have, and where they are in each file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -28,8 +28,8 @@ pub(in crate::source) struct Opened {
     pub(super) key_values: Option<Vec<KeyValue>>,
 }
 
-/// Puts the files into a catalogue. Columns that differ, or that have no type in a file, are refused in it.
-/// Without any file the columns are those of the table, `of_table`.
+/// Makes a catalogue of the files. Columns that differ, or that have no type in a file, are refused in it. If
+/// there are no files, the columns are those of the table, `of_table`.
 pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
@@ -105,7 +105,7 @@ pub(in crate::source) fn assemble(
     Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
 }
 
-/// Makes constants of the defaults of columns that files lack. Files that lack the same share them.
+/// Makes constants of the defaults of columns that files lack. Files that lack the same columns share them.
 fn settle_defaults(opened: &mut [Opened]) {
     let mut known: HashMap<_, Constants> = HashMap::new();
     for Opened { file, footer, .. } in opened.iter_mut().filter(|opened| !opened.file.defaults.is_empty()) {
@@ -174,7 +174,8 @@ fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     }
 }
 
-/// Adds the footer of a file to the catalogue that the file is in already, if it agrees with the declaration.
+/// Adds the footer of a file to the catalogue, which already has the file, if the footer agrees with the
+/// declaration.
 pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<()> {
     let Parsed { hash, metadata, columns } = parsed;
     let declared = file.declared.as_ref();
@@ -311,8 +312,8 @@ impl DeliveredColumns {
     }
 }
 
-/// The columns of a file as they are delivered: the stored ones, with constants in their place or after them;
-/// or those of the declared schema.
+/// The columns of a file as they are delivered: the stored ones, in which constants replace columns of the
+/// same name or come last; or those of the declared schema.
 fn stored_and_constant(
     stored: &Schema,
     constants: &[Constant],

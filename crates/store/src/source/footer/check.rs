@@ -5,14 +5,14 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use super::fetch::ENDING;
 
-/// The most rows that a row group of any size may have; below, the rows that it may have for each of its
-/// bytes, if that is more. A plan takes memory for each row long before the pages are read; real row groups
-/// have a few rows per byte at best.
+/// The most rows that a row group of any size may have. A plan takes memory for each row long before the
+/// pages are read.
 const FREE_ROWS: u64 = 1 << 24;
-
+/// The most rows that a row group may have for each of its bytes, if that is more; real row groups have a few
+/// rows per byte at best.
 const ROWS_A_BYTE: u64 = 1024;
 
-/// Checks that a footer, which takes `length` bytes, is plausible: all later code relies on it.
+/// Checks that a footer of `length` bytes is plausible, because all later code relies on it.
 pub(super) fn check(metadata: &ParquetMetaData, size: u64, length: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
     let mut all_rows = 0i64;
@@ -47,7 +47,7 @@ fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> 
         let cause = format!("a row group of {rows} rows in {stored} bytes");
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
-    // Memory is granted by stored bytes: bytes that many columns share would count for each of them.
+    // Memory is granted by stored bytes, and bytes that many columns share would count for each of them.
     if stored > size {
         let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
@@ -60,7 +60,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size());
     let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
-    // The name may be that of this very file, or one that it had.
+    // The name may be the present or a former name of this very file.
     let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
     if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
         return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));

@@ -1,5 +1,5 @@
-//! Claims of footers about column chunks that the data must decide: places and sizes that some writers leave
-//! out or get wrong.
+//! Corrects claims of footers about column chunks by reading the data: places and sizes that some writers
+//! leave out or get wrong.
 
 use std::ops::Range;
 
@@ -12,14 +12,15 @@ use crate::catalog::{leaf_width, writers};
 use crate::snapshot::Pin;
 use crate::source::store::Store;
 
-/// The bytes that are read to find page headers in them; more if one is longer, up to the most.
+/// The number of bytes that are first read to find page headers in them; more are read if a header is longer,
+/// up to the limit.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
 /// The number of column chunks whose page headers are read at the same time.
 const CHUNKS_AT_ONCE: usize = 256;
 
-/// A chunk of numbers that takes no more than this when it is decompressed needs no check.
+/// The largest decompressed size of a chunk of numbers that needs no check.
 const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 
 /// Corrects the beginning of each column chunk to its first page: a dictionary offset of 0, or after the
@@ -39,7 +40,7 @@ pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
 }
 
 /// Extends column chunks in a file of `size` bytes by room for the header of the dictionary page, if their
-/// writer left that out of the size. Bytes after the last page are never decoded.
+/// writer did not count it. Bytes after the last page are never decoded.
 pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData {
     if !writers::leaves_out_dictionary_header(metadata.file_metadata().created_by()) {
         return metadata;
@@ -52,8 +53,8 @@ pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData
     })
 }
 
-/// Corrects the decompressed sizes of column chunks by their page headers, if the footer cannot be right: it
-/// has none, or the stored sizes. Memory is granted by these sizes.
+/// Corrects the decompressed sizes of column chunks by their page headers, if the footer cannot be right
+/// because it has none, or repeats the stored sizes. Memory is granted by these sizes.
 pub(super) async fn with_sizes(
     store: &Store,
     volume: usize,
@@ -89,8 +90,8 @@ fn is_doubtful(chunk: &ColumnChunkMetaData) -> bool {
 /// decoding gives a better error.
 async fn measured(store: &Store, volume: usize, pin: &Pin, chunks: &[Range<u64>]) -> Result<Vec<u64>> {
     let mut sizes = vec![0u64; chunks.len()];
-    // The chunks with pages to come: the index of each, the offset of its next page, and the number of bytes
-    // to read there.
+    // The chunks that have more pages: the index of each, the offset of its next page, and the number of
+    // bytes to read there.
     let mut left: Vec<(usize, u64, u64)> =
         chunks.iter().enumerate().map(|(at, chunk)| (at, chunk.start, HEADER_BYTES)).collect();
     while !left.is_empty() {

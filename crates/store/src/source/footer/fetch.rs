@@ -12,21 +12,21 @@ use crate::snapshot::Pin;
 use crate::source::other_formats::OtherFormat;
 use crate::source::store::Store;
 
-/// The advice for a file that is damaged, or is not Parquet.
+/// The hint for a file that is damaged, or is not Parquet.
 pub(in crate::source) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
 
-/// The end of every Parquet file: the length of its metadata, and the magic.
+/// The number of bytes that end every Parquet file: the length of its metadata, and the magic.
 pub(super) const ENDING: u64 = 8;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 
-/// The bytes that the message shows of a file that is not Parquet.
+/// The number of bytes of a file that is not Parquet which the message shows.
 const BYTES_SHOWN: u64 = 8;
 
-/// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a
-/// file that is read at once. `tail` is that end, if it has been read already.
+/// The footer's bytes without its ending, and the permit to hold them if they are more than the end of a file
+/// that is read at once. `tail` is that end, if it has been read already.
 pub(super) async fn fetch<'a>(
     store: &'a Store,
     volume: usize,
@@ -61,7 +61,8 @@ pub(super) async fn fetch<'a>(
         return Err(error.hint("rewrite the file with fewer columns or larger row groups"));
     }
     if start < tail_start {
-        // The cast fits, since the longest footer is no longer than the bytes that are read at once.
+        // The cast cannot truncate, because the longest footer is no longer than the bytes that are read at
+        // once.
         let permit = store.footer_turns.large.acquire_many(length as u32).await;
         let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         return Ok((read(start..end).await?, Some(permit)));

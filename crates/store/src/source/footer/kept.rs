@@ -1,5 +1,5 @@
 //! Footers that need not be read from their files: those that are kept on local disk for this user, those in
-//! the indexes of the folders that were opened, and those that another process handed on.
+//! the indexes of the folders that were opened, and those that another process passed on.
 
 use std::sync::Arc;
 
@@ -21,14 +21,15 @@ pub(in crate::source) struct KeptFooters {
 /// A kept footer.
 pub(super) struct KeptFooter {
     pub(super) bytes: Bytes,
-    /// Whether it is in an index, so that the cache need not have it.
+    /// Whether the footer is in an index, so that the cache need not keep it.
     is_indexed: bool,
 }
 
 impl KeptFooters {
-    /// Reads the kept footers of `files`, given by address and version; `first` is the address and the
-    /// relative path of the first one. The cache is not read if the index that was handed on has all of them,
-    /// nor the index of a folder if the cache has them; and a cache has no footers of local files.
+    /// Reads the kept footers of `files`, which are given by address and version; `first` is the address and
+    /// the relative path of the first one. The cache is not read if the index that another process passed on
+    /// has all footers, nor the index of a folder if the cache has them all. A cache has no footers of local
+    /// files.
     pub(in crate::source) async fn load(
         store: &Store,
         first: Option<(String, String)>,
@@ -73,7 +74,7 @@ impl KeptFooters {
         Some(KeptFooter { bytes, is_indexed: false })
     }
 
-    /// Warns about indexes in which damaged entries have been met so far.
+    /// Warns about indexes in which damaged entries were found so far.
     pub(super) fn warn_of_damage(&self, store: &Store) {
         for place in self.indexes.iter().filter_map(|index| index.damage()) {
             store.warn(format!(
@@ -83,7 +84,7 @@ impl KeptFooters {
         }
     }
 
-    /// Begins to rewrite the cache's footers of `files`; `None` if it needs no others.
+    /// Begins to rewrite the cache's footers of `files`; `None` if the cache already has all that it should.
     pub(super) fn renew<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Pin)>) -> Option<Renewal> {
         let is_indexed = |whole: &str, pin: &Pin| self.indexes.iter().any(|index| index.has(whole, pin));
         let others = files.filter(|(whole, pin)| !is_indexed(whole, pin));
@@ -92,7 +93,7 @@ impl KeptFooters {
 }
 
 impl KeptFooter {
-    /// Whether the cache is to have a footer that was found in this way, or that was read from its file.
+    /// Whether the cache should keep a footer that was found as `kept`, or was read from its file.
     pub(super) fn is_for_cache(kept: Option<&KeptFooter>) -> bool {
         kept.is_none_or(|kept| !kept.is_indexed)
     }

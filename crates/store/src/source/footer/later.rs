@@ -26,9 +26,9 @@ pub struct Footers<'a> {
 /// The bytes of a footer.
 pub(in crate::source) struct FooterBytes<'a> {
     pub(in crate::source) bytes: Bytes,
-    /// Whether they were read from the file, and not kept elsewhere.
+    /// Whether the bytes were read from the file, and not kept elsewhere.
     pub(in crate::source) is_read: bool,
-    /// The permit to hold them, if they are many.
+    /// The permit to hold the bytes, if there are many.
     _permit: Option<SemaphorePermit<'a>>,
 }
 
@@ -41,10 +41,10 @@ impl<'a> Footers<'a> {
         Ok(Footers { store, catalog, kept: KeptFooters::load(store, first, files).await? })
     }
 
-    /// The footer of a file, by its index in [`Catalog::files`]. From then on it is in the catalogue.
+    /// The footer of a file, by its index in [`Catalog::files`]. After this call the catalogue has it.
     ///
-    /// Fails with `DatasetChanged` if it is not the one in the catalogue, and with the errors of opening a
-    /// data set.
+    /// Fails with `DatasetChanged` if the footer is not the one in the catalogue, and with the errors of
+    /// opening a data set.
     pub async fn read(&self, file: usize) -> Result<ParquetMetaData> {
         let Footers { catalog, .. } = self;
         let about = &catalog.files[file];

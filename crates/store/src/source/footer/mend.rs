@@ -1,5 +1,5 @@
-//! Mends footers that the Parquet crate refuses for irrelevant reasons: metadata that is not UTF-8, and a
-//! column's annotation that is unknown or does not fit the physical type.
+//! Mends footers that the Parquet crate refuses for irrelevant reasons: metadata that is not UTF-8, and an
+//! annotation of a column that is unknown or does not fit the physical type.
 //!
 //! Metadata that is not text is left out. A column without a fitting annotation is read as its physical
 //! values, and its statistics, whose order is then unknown, are not used.
@@ -18,14 +18,16 @@ const KEY_VALUES: i16 = 5;
 const CREATED_BY: i16 = 6;
 const COLUMN_ORDERS: i16 = 7;
 
-/// The header of a list of structures; below, the largest count that fits into it.
+/// The header of a list of structures, without its count.
 const LIST_OF_STRUCTURES: u8 = STRUCT;
+/// The largest count that fits into the header.
 const SHORT_LIST: usize = 14;
 
 /// An order of values that no reader knows: a union with a field that the format does not have.
 const UNKNOWN_ORDER: [u8; 3] = [0xf << 4 | STRUCT, 0, 0];
 
-/// The footer without what cannot be used; `None` if all of it can. It was [checked](super::structure).
+/// The footer without the parts that cannot be used; `None` if all of it can. It must have been
+/// [checked](super::structure).
 pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut found = FoundChanges::default();
     let mut input = Compact::new(bytes);
@@ -225,7 +227,7 @@ impl<'a> Element<'a> {
         self.decimal.is_some() || self.numbers[Self::CONVERTED] == Some(DECIMAL)
     }
 
-    /// The element with the fitting part of its annotation; `None` if all of it fits, or if the misfit is
+    /// The element with the part of its annotation that fits; `None` if all of it fits, or if the misfit is
     /// elsewhere. The logical type takes precedence over the older one that it replaced.
     fn mended(&self) -> Option<Vec<u8>> {
         if !self.is_annotated() || self.fits() {
@@ -240,7 +242,7 @@ impl<'a> Element<'a> {
         for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
             physical.numbers[annotation] = None;
         }
-        // The bytes of a decimal are useless alone: one of its two annotations must fit.
+        // The bytes of a decimal are useless without an annotation, so one of its two annotations must fit.
         let logical = Some(logical).filter(|_| self.decimal.is_some() || !self.is_decimal());
         let physical = Some(physical).filter(|_| !self.is_decimal());
         [logical, Some(converted), physical]

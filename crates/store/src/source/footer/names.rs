@@ -9,7 +9,8 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::snapshot::{ColumnName, ColumnNames, FoundBy};
 
-/// The prefix of the name of a field that the table does not have, since another field may have its name now.
+/// The prefix of the name of a field that the table does not have, because another field may have its name
+/// now.
 const DROPPED: &str = "(not in the table) ";
 
 /// The schema of a file with the names of its table.
@@ -88,7 +89,7 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     let ([repeated], true) = (group.get_fields(), (is_list || is_map) && !inner.is_empty()) else {
         return members(group.get_fields(), inner, by_id);
     };
-    // Item, key and value keep the names that Parquet gives them.
+    // The item, the key and the value keep the names that Parquet gives them.
     let as_named = |fields: &[TypePtr]| {
         let pairs = fields.iter().zip(inner);
         pairs
@@ -113,12 +114,12 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     Ok(vec![Arc::new(builder.build().or_fail()?)])
 }
 
-/// Whether a repeated group is itself the item of its list, as older writers have it.
+/// Whether a repeated group is itself the item of its list, as older writers write it.
 fn is_item(name: &str) -> bool {
     name == "array" || name.ends_with("_tuple")
 }
 
-/// Whether nothing in it has another name in the files.
+/// Whether a field, and everything inside it, has the same name in the table and in the files.
 fn is_plain(name: &ColumnName) -> bool {
     name.name == name.stored && name.inner.iter().all(is_plain)
 }

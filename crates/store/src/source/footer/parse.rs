@@ -31,7 +31,7 @@ pub(super) struct Parsed {
 }
 
 /// Runs work on the few threads of the runtime, not on the many that wait for disks: each thread has a heap
-/// of its own, over which the footers would be scattered.
+/// of its own, over which the footers would otherwise be scattered.
 pub(super) async fn on_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -55,7 +55,7 @@ pub(in crate::source) async fn whole(
     Ok((metadata, parsed.columns))
 }
 
-/// The columns are under the names of their table, where the file is in one.
+/// If the file belongs to a table, the columns have the names of the table.
 pub(super) fn parse(
     bytes: &[u8],
     size: u64,

@@ -1,4 +1,4 @@
-//! Reads the footers of a data set's files side by side when it is opened.
+//! Reads the footers of a data set's files in parallel when it is opened.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,8 +21,8 @@ use crate::source::list::{FileFilter, KeyTypes, none_kept, settle};
 use crate::source::metadata_cache;
 use crate::source::store::Store;
 
-/// The memory that reading footers may take in addition to the kept parts: for a few at once, while they are
-/// parsed.
+/// How much memory reading footers may take in addition to the kept parts, in bytes: for a few footers at a
+/// time, while they are parsed.
 const MEMORY_WHILE_READ: u64 = 8 << 20;
 
 /// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key
@@ -47,9 +47,9 @@ pub(in crate::source) async fn kept_files(
     }
 }
 
-/// Reads the footers of files; fails with the first file that was asked for and cannot be read. Footers of
-/// files whose rows and columns are declared are not read, once there is one whose costs can stand for
-/// theirs. Footers are packed as well, if they are to be handed on.
+/// Reads the footers of files. Fails for the first file in order that cannot be read. Footers of files whose
+/// rows and columns are declared are not read, after there is one from which their costs can be estimated.
+/// Footers are packed as well, if they will be passed on.
 pub(in crate::source) async fn read_all(
     store: &Store,
     kept: &KeptFooters,
@@ -64,7 +64,7 @@ pub(in crate::source) async fn read_all(
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
-    // No more footers are asked for then.
+    // After a failure, no more footers are asked for.
     let has_failed = AtomicBool::new(false);
     let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
     let reads = asked_for.map(|(at, (mut file, is_late))| {
@@ -115,7 +115,7 @@ pub(in crate::source) async fn read_all(
         .map(move |read| (at, read))
         .boxed()
     });
-    // The order does not matter, so that a late one holds up no others.
+    // The order does not matter, so a late footer holds up no others.
     let mut reads = stream::iter(reads).buffer_unordered(at_once);
     let mut failed: Option<(usize, Error)> = None;
     while let Some((at, read)) = reads.next().await {
@@ -148,13 +148,14 @@ pub(in crate::source) async fn read_all(
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    // The files from which they were made are not needed any longer, nor is another list of the same length.
+    // The files from which the footers were made are no longer needed, and neither is another list of the
+    // same length.
     drop(reads);
     Ok(opened.into_iter().map_while(|file| file).collect())
 }
 
-/// The files that are planned with before their footers are read: declared ones, after the first that may
-/// hold rows.
+/// The files with which epochs are planned before their footers are read: declared ones, after the first file
+/// that may hold rows.
 fn are_late(files: &[DataFile]) -> Vec<bool> {
     let may_hold_rows =
         |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));

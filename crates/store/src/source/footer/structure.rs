@@ -13,15 +13,16 @@ use crate::catalog::thrift::declared::{
 };
 use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
 
-/// The greatest depth of columns: more is refused before the Parquet crate recurses into it.
+/// The greatest depth of columns. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// The advice for deeper columns: a list takes two levels, and the whole schema one.
+/// The hint for deeper columns: a list takes two levels, and the whole schema one.
 const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
                        JSON or binary";
 
-/// The bytes that the paths of all columns may take together. Each column keeps the names of all structures
-/// around it, so one long name around many columns would take far more memory than the footer has bytes.
+/// The number of bytes that the paths of all columns may take together. Each column keeps the names of all
+/// structures around it, so one long name around many columns would take far more memory than the footer has
+/// bytes.
 const MAX_PATH_BYTES: u64 = 64 << 20;
 
 /// The bytes that each name of a path takes in addition to its text.
@@ -30,7 +31,7 @@ const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 /// The encodings that the Parquet crate knows, by their numbers in the format.
 const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// The parts of a footer that the Parquet crate refuses although the footer is sound, by their places in its
+/// The parts of a footer that the Parquet crate refuses although the footer is valid, by their places in its
 /// bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Oddities {
@@ -46,7 +47,7 @@ impl Oddities {
         *self == Self::default()
     }
 
-    /// The footer with something that the crate accepts in each of the places, in the same number of bytes.
+    /// The footer with something that the crate accepts in each of these places, in the same number of bytes.
     pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
         /// The bit that is set in all bytes of a number except the last.
         const GOES_ON: u8 = 0x80;
@@ -88,7 +89,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
         if id != SCHEMA {
             return input.field(FILE_META_DATA, id, kind);
         }
-        // If there are two, the Parquet crate takes the first.
+        // If there are two schemas, the Parquet crate uses the first.
         if schema.is_some() {
             return None;
         }
@@ -136,12 +137,12 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
     read.map(|()| found).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the footer is malformed"))
 }
 
-/// The schema as far as it was read: a tree, whose elements come depth first.
+/// The schema read so far: a tree, whose elements come depth first.
 #[derive(Default)]
 struct Tree {
-    /// The number of elements still to come.
+    /// The number of elements that are still expected.
     left: usize,
-    /// The number of these that earlier elements claim as their children.
+    /// How many of these elements earlier ones claim as their children.
     claimed: usize,
     /// The elements from the root to the present one that have children to come, or whose last child is being
     /// read.
@@ -150,7 +151,7 @@ struct Tree {
     paths: u64,
     /// The leaf columns in order.
     leaves: Vec<Leaf>,
-    /// The parts that the Parquet crate refuses, by the numbers of bytes from there to the end.
+    /// The parts that the Parquet crate refuses, as distances in bytes from their beginnings to the end.
     oddities: Oddities,
     /// The reason why the schema, or a column chunk's claim about it, is refused.
     trouble: Option<Error>,
@@ -275,7 +276,7 @@ impl Tree {
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
-                            // Both readers would skip these differently.
+                            // The two readers would skip these differently.
                             BOOL_TRUE | BOOL_FALSE => return None,
                             // The Parquet crate refuses such a list itself, with a reason.
                             _ => return input.skip(kind),
@@ -288,7 +289,7 @@ impl Tree {
                     self.oddities.wide_lists.extend(is_wide.then_some(list));
                     listed.map(drop)
                 }
-                // The histograms of levels.
+                // These are the histograms of levels.
                 (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
                     REPETITIONS | DEFINITIONS => {
                         let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
@@ -400,7 +401,7 @@ mod tests {
         );
         assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
         assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
-        // Cut to 32 bits, each of these is a single child.
+        // Truncated to 32 bits, each of these is a single child.
         for one in [1 - (1 << 32), 1 + (1 << 32)] {
             let deep = [vec![group(one); 2000], vec![leaf()]].concat();
             assert_eq!(refusal(&deep), "the footer is malformed");

@@ -1,5 +1,5 @@
-//! An index that one process hands on to others as bytes: of all files of a data set, wherever they are,
-//! instead of one folder.
+//! An index that one process passes on to others as bytes. It covers all files of a data set, wherever they
+//! are, instead of one folder.
 
 use bytes::Bytes;
 use forebay_arrow::fail::OrFail;
@@ -43,7 +43,7 @@ impl Packing {
 /// Fails like [`Footers::bytes`].
 pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
     let footers = Footers::open(store, catalog).await?;
-    // For the other files the table's list says enough, also to the receiver of the index.
+    // The table's list says enough about the other files, also for the receiver of the index.
     let were_read = (0..catalog.files.len()).filter(|at| catalog.files[*at].footer.get().is_some());
     let reads = were_read.map(|at| {
         let file = &catalog.files[at];
@@ -59,7 +59,7 @@ pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
     packing.finish()
 }
 
-/// The index in these bytes.
+/// Reads the index in these bytes.
 ///
 /// Fails with `Corrupt` if they are damaged, or are not an index.
 pub(in crate::source) fn unpack(bytes: Bytes) -> Result<Index> {

@@ -6,11 +6,11 @@ use super::{Index, MAX_BYTES, below};
 use crate::snapshot::{IndexPlace, Pin};
 use crate::source::store::Store;
 
-/// The next move if an index cannot be used.
+/// The hint if an index cannot be used.
 pub(in crate::source) const WRITE_AGAIN: &str =
     "write it again with `forebay index`, or leave it out with the storage option index=off";
 
-/// Reads the indexes of the folders that were opened, as far as they exist. One that cannot be used, or that
+/// Reads the indexes of the folders that were opened, where they exist. An index that cannot be used, or that
 /// has none of the `files`, is left out with a warning.
 pub(in crate::source) async fn load(
     store: &Store,

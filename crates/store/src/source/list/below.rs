@@ -1,4 +1,4 @@
-//! Looks up files by their paths, and those of a table.
+//! Looks up files by their paths, and files of a table.
 
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
 use object_store::path::Path;
@@ -43,7 +43,7 @@ pub(in crate::source) fn location(store: &Store, volume: usize, root: &TableRoot
     }
 }
 
-/// The files directly in a folder below that of a table; none if there is no such folder.
+/// The files directly in a folder below that of a table; empty if there is no such folder.
 pub(in crate::source) async fn files_in(
     store: &Store,
     volume: usize,
@@ -87,7 +87,7 @@ pub(in crate::source) fn written(
 }
 
 /// A file anywhere in a volume by its path, size and version. On the local disk the path may lead to
-/// something else than a file, so it is looked at.
+/// something else than a file, so it is checked.
 pub(in crate::source) async fn beside(
     store: &Store,
     volume: usize,
@@ -108,7 +108,7 @@ pub(in crate::source) async fn beside(
     }
 }
 
-/// The file at a path of a volume as it is now, if it is there.
+/// The present file at a path of a volume, if it exists.
 pub(in crate::source) async fn pinned(store: &Store, volume: usize, path: &Path) -> Result<Option<Pin>> {
     match store.volume(volume)? {
         Volume::Remote(remote) => Ok(remote.head(path).await?.as_ref().map(Pin::of)),

@@ -11,7 +11,7 @@ use crate::source::store::{Store, Volume};
 use crate::source::tables::TableFolder;
 use crate::source::url::Target;
 
-/// Locations that are searched at the same time.
+/// The number of locations that are searched at the same time.
 const AT_ONCE: usize = 32;
 
 /// Finds the files of all targets, each with the volume of the store that has it.

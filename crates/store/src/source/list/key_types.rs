@@ -122,7 +122,7 @@ fn parsed<T: ArrowPrimitiveType>(text: Option<&str>, parse: impl Fn(&str) -> Opt
     }
 }
 
-/// The days since 1970, which fit 32 bits for every date that can be parsed.
+/// The number of days since 1970, which fits into 32 bits for every date that can be parsed.
 fn days(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days() as i32
 }
@@ -131,7 +131,7 @@ fn microseconds(text: &str) -> Option<i64> {
     let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
     let time = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
     let time = time.or_else(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0))?;
-    // Nothing is rounded.
+    // Times are not rounded.
     let utc = time.and_utc();
     (utc.timestamp_subsec_nanos() % 1000 == 0).then(|| utc.timestamp_micros())
 }

@@ -51,7 +51,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     Ok(Location::Files(snapshot))
 }
 
-/// The table that is opened by the file at a path, if there is one.
+/// The table that is opened by a path to one of its files, if there is one.
 fn table_of(path: &Path) -> Result<Option<FoundTable>> {
     let absolute = absolute(path)?;
     let opened = absolute.to_str().and_then(tables::opened_by);
@@ -94,7 +94,7 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     let snapshot = snapshot(base, Some(glob), &chosen)?;
     let folders: HashSet<Option<&Path>> =
         snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
-    // The path is below the folder, since the folder itself may be the table.
+    // The paths are those below the folder, since the folder itself may be the table.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(snapshot)
 }
@@ -125,7 +125,7 @@ fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
-/// A file below a folder; it has only its path from there, since there may be many.
+/// A file below a folder. It stores only its path from there, because there may be many.
 struct SeenPath {
     relative: Box<str>,
 }
@@ -140,15 +140,15 @@ impl SeenPath {
 #[derive(Default)]
 struct FoundFiles {
     files: Vec<SeenPath>,
-    /// The names that the glob cannot match, as paths below the root; folders, which were not entered, end in
+    /// The names that the glob cannot match, as paths below the root. Folders, which were not entered, end in
     /// `/`.
     passed: Vec<String>,
 }
 
-/// The files below `root` that their names do not rule out, in all folders and links, or only in those that
-/// `glob` reaches into. A link that leads back up is not followed.
+/// The files below `root` that their names do not rule out, in all folders and links, or only in those into
+/// which `glob` reaches. A link that leads back to a folder above it is not followed.
 ///
-/// The folder of a table is refused, unless it is beside what a glob matches.
+/// The folder of a table is refused, unless it is only beside what a glob matches.
 fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
     let mut found = FoundFiles::default();
     let mut entered = HashSet::new();
@@ -195,8 +195,8 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
     Ok(found)
 }
 
-/// Refuses files that are the same through symbolic links: their rows would come twice. Hard links count as
-/// different files.
+/// Refuses files that are the same through symbolic links, because their rows would come twice. Hard links
+/// count as different files.
 pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
     let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
     let resolved = |file: &DataFile| canonical(Path::new(&file.whole));

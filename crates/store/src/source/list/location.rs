@@ -1,9 +1,9 @@
-//! The content of a location.
+//! The files that a location contains.
 
 use crate::snapshot::Snapshot;
 use crate::source::tables::{TableFormat, TableRoot};
 
-/// The content of a location.
+/// The files that a location contains.
 pub(super) enum Location {
     /// Files that are read as they are.
     Files(Snapshot),
@@ -11,11 +11,11 @@ pub(super) enum Location {
     Table(FoundTable),
 }
 
-/// A table that is there.
+/// A table that was found.
 pub(super) struct FoundTable {
     pub(super) format: &'static dyn TableFormat,
     pub(super) root: TableRoot,
-    /// The file of its list that was opened, if it was one.
+    /// The file of the table's list that was opened, if one was.
     pub(super) opened: Option<String>,
 }
 

@@ -21,11 +21,11 @@ use crate::source::glob::Glob;
 /// The text that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Whether a file of which this is known may have rows that are read.
+/// Decides, from everything that is known about a file, whether it may have rows that are read.
 type KeepsFile = dyn Fn(&Listed<'_>) -> bool + Send + Sync;
 
-/// The choice of files that are read, made before their footers are: by the keys of their folders, or by the
-/// list of their table.
+/// A choice of files that is made before their footers are read: by the keys of their folders, or by the list
+/// of their table.
 pub struct FileFilter {
     /// The columns on which the choice depends.
     pub columns: Vec<String>,
@@ -40,7 +40,7 @@ impl FileFilter {
         keys.any(|key| self.columns.contains(&key.name))
     }
 
-    /// Leaves out the files of tables that the lists of these rule out. Fails with `Invalid` if none is left.
+    /// Leaves out the files that the lists of their tables rule out. Fails with `Invalid` if none is left.
     pub(in crate::source) fn of_tables(&self, files: &mut Vec<DataFile>) -> Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -54,7 +54,7 @@ impl FileFilter {
     }
 }
 
-/// No file is left of a data set.
+/// The error if no file of a data set is left.
 pub fn none_kept() -> Error {
     Error::invalid("no row is selected").hint("the filter matches no folder, and no file of a table")
 }
@@ -78,7 +78,7 @@ pub(super) fn note_keys<'a>(
     }
 }
 
-/// Turns those keys of `files` into constants for which `is_stored` is false: the others are columns of the
+/// Turns keys of `files` into constants, except those for which `is_stored` is true, which are columns of the
 /// files. `types` are the declared types.
 ///
 /// Fails with `Invalid` for a file whose path has a key twice, and for a value that is not of its key's
@@ -88,7 +88,7 @@ pub(in crate::source) fn settle<'a>(
     types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    // Files with constants were settled before, among more files.
+    // Files with constants were already handled, among more files.
     let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
     let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
@@ -138,7 +138,7 @@ fn constant(field: &Arc<Field>, text: Option<&str>) -> Result<Constant> {
     Ok(Constant { field: field.clone(), value: value(field.data_type(), text)? })
 }
 
-/// A whole number, with or without zeros in front.
+/// Parses a whole number, with or without leading zeros.
 fn number(value: &str) -> Option<i64> {
     value
         .strip_prefix('-')

@@ -28,7 +28,7 @@ const FLAT_PAGES: usize = 4;
 /// The most folders of one depth that are listed one by one.
 const MOST_FOLDERS: usize = 32;
 
-/// The files of a key, a prefix or a glob: of the first of its meanings for which there is anything.
+/// The files of a key, a prefix or a glob, by the first of its meanings for which there is anything.
 pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
     let here = Here { remote, volume };
     let mut missing = None;
@@ -96,14 +96,14 @@ impl Here<'_> {
         // A name that exists is taken literally, whatever characters it has.
         match self.file(&meaning.key).await {
             Ok(Some(file)) => return Ok(Location::Files(file)),
-            // Credentials that may list need not be allowed to look up a missing object.
+            // Credentials that may list may not be allowed to look up a missing object.
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    // They need not be allowed to list under a missing name either.
+                    // They may not be allowed to list under a missing name either.
                     ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
@@ -231,8 +231,8 @@ impl Here<'_> {
         self.snapshot(&prefix, Some(glob), &chosen, &objects)
     }
 
-    /// The objects below a prefix that a glob may match, and others beside them: everything, if that is not
-    /// much.
+    /// The objects below a prefix that a glob may match, together with others: with everything below the
+    /// prefix, if that is not much.
     ///
     /// A page of a list has a thousand objects, and listing each folder takes a request. So folders are
     /// listed one by one only if everything below the prefix takes many pages, and only if the glob may reach
@@ -260,7 +260,7 @@ impl Here<'_> {
             if reached.len() > MOST_FOLDERS {
                 break;
             }
-            // The names that show that one of these folders is a table.
+            // These are the names that show that one of the folders is a table.
             let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
             let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
             listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));
@@ -273,10 +273,10 @@ impl Here<'_> {
         Ok(listed)
     }
 
-    /// Leaves out hidden files, files in hidden folders, and the marks of folders.
+    /// Leaves out hidden files, files in hidden folders, and the objects that mark folders.
     ///
     /// Spark, Hadoop and consoles mark a folder with an empty object. If that is called `train.parquet/`, the
-    /// list has it as `train.parquet`, since paths have no slash at their end: it marks a folder if there is
+    /// list has it as `train.parquet`, because paths do not end in a slash. So it marks a folder if there is
     /// anything below it, or if there is no object of that name.
     async fn visible<'s>(&self, seen: Vec<SeenObject<'s>>) -> Result<Vec<SeenObject<'s>>> {
         let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
@@ -348,14 +348,14 @@ impl Here<'_> {
         }
     }
 
-    /// The format of the table that a folder with many files is.
+    /// The format of the table in a folder, which may have many files.
     async fn table(&self, folder: &str) -> Result<Option<&'static dyn TableFormat>> {
         let looks = tables::of_parquet().map(|format| self.look(folder, format).boxed());
         let looked = try_join_all(looks).await?;
         Ok(looked.into_iter().flatten().next().map(|(_, format)| format))
     }
 
-    /// The folder, if it is that of such a table.
+    /// The folder, if it contains a table of this format.
     async fn look<'a>(
         &self,
         folder: &'a str,
@@ -385,7 +385,7 @@ fn table_of(key: &str) -> Option<FoundTable> {
 fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<SeenObject<'a>> {
     let seen = listed.iter().filter_map(|meta| {
         let relative = meta.location.as_ref().strip_prefix(prefix.as_ref())?.trim_start_matches('/');
-        // The prefix itself, and markers of folders, are not files in it.
+        // The prefix itself, and the objects that mark folders, are not files in it.
         (!relative.is_empty()).then_some(SeenObject { relative, meta })
     });
     seen.collect()

@@ -2,8 +2,8 @@
 //! `test-00000-of-00001.parquet`, or folders with these names. They are read as one data set, which is hardly
 //! ever meant, so a warning says so.
 //!
-//! A location that names a split has only files of that one below it, and a list of locations names each. The
-//! keys of `split=train` folders are columns.
+//! A location that names a split has only files of that split below it, and a list of locations names each
+//! split. The keys of `split=train` folders are columns.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,8 +42,8 @@ struct SplitFiles<'a> {
     like: String,
 }
 
-/// A warning if the files at these paths below `root` belong to several splits. Files that name none do not
-/// matter while they are fewer.
+/// A warning if the files at these paths below `root` belong to several splits. Files whose names show no
+/// split do not matter unless they are more.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, SplitFiles>::new());
     for path in paths {
@@ -94,7 +94,7 @@ fn words(name: &str) -> impl Iterator<Item = (usize, &str)> {
     parts.filter(|word| !word.is_empty()).map(move |word| (word.as_ptr().addr() - name.as_ptr().addr(), word))
 }
 
-/// The folder whose name ends with the word at the end of `path[..end]`, or a glob of the files whose names
+/// The folder whose name ends with the word at the end of `path[..end]`, or a glob for the files whose names
 /// begin in the same way.
 fn like(path: &str, end: usize) -> String {
     match path[end..].find('/') {

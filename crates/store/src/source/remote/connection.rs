@@ -16,10 +16,10 @@ use crate::source::clouds::{self, Address, Client, Options};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange, Wire};
 
-/// The time that an object may be unreachable before that is an error.
+/// How long an object may be unreachable before that is an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The time that a request may stall before it is abandoned.
+/// How long a request may stall before it is abandoned.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One store, as one data set uses it.
@@ -83,7 +83,7 @@ impl Remote {
         Remote { client, origin, root: root.into(), pace, limits, traffic }
     }
 
-    /// The URL of a path, as people know it.
+    /// The URL of a path, as users write it.
     pub(in crate::source) fn shown(&self, path: &str) -> String {
         match &*self.root {
             "" => path.to_string(),
@@ -100,8 +100,8 @@ impl Remote {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks up credentials again, after those of a client were refused; returns whether there may be others
-    /// now.
+    /// Looks up credentials again, after a client's credentials were refused. Returns whether there may be
+    /// other ones now.
     fn renew(&self, refused: &Client) -> bool {
         let ClientOrigin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
@@ -130,8 +130,8 @@ impl Remote {
         }
     }
 
-    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is
-    /// no next try.
+    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there will
+    /// be no next try.
     pub(super) async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
         self.note(&trouble);
         if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
@@ -143,7 +143,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Repeats a request until there is an answer; `None` is an answer to something else.
+    /// Repeats a request until there is an answer. An answer of `None` ends the repetition as well.
     pub(super) async fn patiently<'a, T>(
         &self,
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
@@ -177,12 +177,12 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The client is never shown, since stores print their keys.
+        // The client is never shown, because stores print their keys.
         f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-/// The origin of the client.
+/// Where the client comes from.
 #[derive(Clone)]
 pub(super) enum ClientOrigin {
     /// The client was built here, and is rebuilt if the credentials are refused.

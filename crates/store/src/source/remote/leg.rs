@@ -1,4 +1,4 @@
-//! One request for one range, from its sending to its last byte, with a watch for stalls.
+//! One request for one range, from sending it to its last byte, with a watch for stalls.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,11 +20,12 @@ use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A body is silent if no byte came for this many times the time of a first byte, and at least this long.
+/// A body is silent if no byte came for this multiple of the time of a first byte, and for at least the
+/// minimum.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 
-/// A body is slow if it takes this many times the expected time, and at least this long.
+/// A body is slow if it takes this multiple of the expected time, and at least the minimum.
 const SLOW_TIMES: u32 = 4;
 const MIN_SLOW: Duration = Duration::from_secs(2);
 
@@ -41,7 +42,7 @@ pub(super) struct Leg {
     sent: Instant,
     first_byte: Option<Instant>,
     last_byte: Instant,
-    /// When it is abandoned, unless a byte arrives.
+    /// The time at which the request is abandoned, unless a byte arrives.
     deadline: Instant,
     stall: Duration,
 }
@@ -52,7 +53,7 @@ enum LegState {
 }
 
 impl Leg {
-    /// Requests `range` of a file, and abandons the request once no byte arrives for `stall`.
+    /// Requests `range` of a file. The request is abandoned when no byte arrives for `stall`.
     pub(super) fn start(
         remote: &Remote,
         client: &Client,
@@ -86,8 +87,8 @@ impl Leg {
         }
     }
 
-    /// The next bytes and their offset in the file; `None` at the end of the body. May be dropped and called
-    /// again.
+    /// The next bytes and their offset in the file; `None` at the end of the body. The future may be dropped
+    /// and the method called again.
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
         loop {
             let came = match &mut self.state {
@@ -148,7 +149,7 @@ impl Leg {
         self.first_byte.map_or(Duration::ZERO, |first| first.elapsed())
     }
 
-    /// The time at which a second request should be sent beside it, and the reason.
+    /// The time at which a second request should be sent in addition to this one, and the reason.
     pub(super) fn late(&self) -> (Instant, Late) {
         let on_time = self.pace.late_after();
         let Some(first) = self.first_byte else { return (self.sent + on_time, Late::Silent) };

@@ -44,13 +44,13 @@ pub(super) use crate::snapshot::Pin;
 pub(super) use connection::Remote;
 pub(super) use trouble::changed;
 
-/// Answers to a `HEAD` that may be due to its method, or have no reason.
+/// The statuses of answers to a `HEAD` that may be due to its method, or have no reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
 
 /// The name in the metadata of an object of Azure by which Hadoop marks a folder.
 const HADOOP_FOLDER: &str = "hdi_isfolder";
 
-/// Consecutive pages of a list that may bring no new key: deleted objects leave such pages.
+/// How many consecutive pages of a list may bring no new key: deleted objects leave such pages.
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
 impl Remote {
@@ -97,7 +97,7 @@ impl Remote {
             async move {
                 let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
                 let answer = match store.get_opts(path, options).await {
-                    // Only an empty file has no end.
+                    // Only an empty file has no last byte.
                     Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
                     answer => answer?,
                 };
@@ -137,8 +137,8 @@ impl Remote {
     }
 
     /// Whether an empty object at a path of a list marks a folder: its key ends in a slash, so that there is
-    /// no object of that name, or Hadoop's metadata in Azure's store says so. If that may not be asked, the
-    /// object counts as a file.
+    /// no object of that name, or Hadoop's metadata in Azure's store says so. If that may not be looked up,
+    /// the object counts as a file.
     pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
         let said = Attribute::Metadata(HADOOP_FOLDER.into());
         let looked = self.patiently(|store| {
@@ -167,7 +167,7 @@ impl Remote {
     }
 
     /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists
-    /// page by page, else the whole list.
+    /// page by page, otherwise the whole list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let listed = self.list_at_most(prefix, usize::MAX).await?;
         listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
@@ -198,8 +198,9 @@ impl Remote {
         }
     }
 
-    /// Reads page after page, by the token of the one before: keys need not be sorted, as in S3's directory
-    /// buckets, so no key says where to continue. `None` if there are more than `most` pages.
+    /// Reads page after page, each by the token of the page before: keys need not be sorted, as in S3's
+    /// directory buckets, so no key says where to continue. Returns `None` if there are more than `most`
+    /// pages.
     async fn list_by_page(
         &self,
         prefix: &Path,
@@ -267,7 +268,7 @@ impl Remote {
     }
 }
 
-/// A list from beginning to end, ordered by path; fails with `None` if nothing comes for too long.
+/// A list from beginning to end, ordered by path. Fails with `None` if nothing arrives for too long.
 async fn whole_list(
     store: &Client,
     prefix: &Path,
@@ -294,12 +295,12 @@ fn answered_with(statuses: &[u16]) -> bool {
     EXCHANGE.try_with(Exchange::status).ok().flatten().is_some_and(|status| statuses.contains(&status))
 }
 
-/// A failure of this library, as object_store carries it.
+/// A failure of this library, wrapped as an error of object_store.
 fn own_failure(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: "forebay", source: Box::new(error) }
 }
 
-/// The refusal of an empty file.
+/// The error for an empty file.
 pub(super) fn no_footer() -> Error {
     Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
         .hint("write or copy it again, or leave it out of the locations")

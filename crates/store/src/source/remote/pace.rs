@@ -1,14 +1,15 @@
-//! The number of concurrent requests, and the time after which one is late: set by measurements.
+//! Chooses the number of concurrent requests, and the time after which a request is late, from measurements.
 //!
-//! By Little's law a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in
-//! flight. If the link is the limit, more in flight only makes `W` longer. So the number grows while the rate
-//! grows with it, returns to the smallest one that gave this rate, and is varied from time to time. A store
-//! that asks for fewer requests gets fewer at once.
+//! By Little's law, a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in
+//! flight. If the link is the limit, more in flight only make `W` longer. So the number grows while the rate
+//! grows with it, returns to the smallest number that gave this rate, and is varied from time to time. A
+//! store that asks for fewer requests gets fewer at once.
 //!
-//! A request is late when its first byte takes twice as long as 19 of 20 do. It is then sent a second time
-//! ("hedged": Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a
-//! store that is slow as a whole does not get twice the requests. Twice as long, since requests that are
-//! merely slower than most would otherwise use up that allowance, and leave none for those that hang.
+//! A request is late when its first byte takes twice as long as that of 19 in 20 requests. It is then sent a
+//! second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests,
+//! so that a store that is slow as a whole does not get twice the requests. The factor of two is there
+//! because requests that are merely slower than most would otherwise use up that allowance, and leave none
+//! for those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,56 +19,59 @@ use tokio::sync::Semaphore;
 use crate::source::handles;
 use crate::source::traffic::Traffic;
 
-/// The number of requests at once: initially; below, at least, and at most if the user sets no other limit.
+/// The initial number of requests at once.
 const INITIAL_SLOTS: usize = 16;
+/// The least number of requests at once.
 const MIN_SLOTS: usize = 4;
 pub(super) const MAX_SLOTS: usize = 64;
 
-/// A round of measuring takes at least this long, and as many requests as may run at once.
+/// The least duration of a round of measuring. A round also has at least as many requests as may run at once.
 const MIN_ROUND: Duration = Duration::from_millis(250);
 
-/// More requests at once must raise the rate by this factor to be kept; fewer may lower it by as much.
+/// The factor by which more requests at once must raise the rate to be kept; fewer may lower it by the same
+/// factor.
 const MIN_RATE_GAIN: f64 = 1.08;
 const MAX_RATE_LOSS: f64 = 0.97;
 
-/// The rounds between two trials of another number.
+/// The number of rounds between two trials of another number.
 const ROUNDS_OF_REST: u32 = 12;
 
-/// After a store asked for fewer requests, none are added for this long.
+/// How long no requests are added after a store asked for fewer.
 const PAUSE_AFTER_THROTTLE: Duration = Duration::from_secs(3);
 
-/// The number of waits for first bytes that are remembered; below, the number needed to call a request late.
+/// The number of waits for first bytes that are remembered.
 const WAITS_KEPT: usize = 256;
+/// The number of waits that are needed to call a request late.
 const MIN_WAITS: usize = 16;
 
 /// The share of requests, by the time of their first byte, that are on time.
 const ON_TIME_SHARE: f64 = 0.95;
 
-/// A request is late after this many times the time of those that are on time.
+/// A request is late after this multiple of the time within which requests are on time.
 const LATE_TIMES: u32 = 2;
 
-/// Before enough is measured, a request is late after this long.
+/// How long a request may take before it is late, until enough is measured.
 const INITIAL_LATE_AFTER: Duration = Duration::from_secs(1);
 
-/// A request is never called late before this.
+/// The least time after which a request is called late.
 const MIN_LATE_AFTER: Duration = Duration::from_millis(15);
 
-/// The second requests allowed for each request; below, how many may be saved up, which is also the initial
-/// number.
+/// The number of second requests that are allowed for each request.
 const HEDGES_PER_REQUEST: f64 = 0.05;
+/// The number of second requests that may be saved up, which is also the initial number.
 const MAX_HEDGES_SAVED: f64 = 8.0;
 
-/// The initial allowance for second requests beside a slow body: none. Beside a silent request a second one
-/// costs hardly any bytes, beside a slow body up to all of it; and on a full link every body is slow. Eight
-/// ranks that each read little would request much of it twice.
+/// The initial allowance for second requests in addition to slow bodies: none. A second request in addition
+/// to a silent one costs hardly any bytes, but in addition to a slow body up to all of them; and on a full
+/// link every body is slow. Eight ranks that each read little would request much of it twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The reason for a second request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
-    /// No bytes come.
+    /// No bytes arrive.
     Silent,
-    /// Few bytes come.
+    /// Few bytes arrive.
     Slow,
 }
 
@@ -85,32 +89,34 @@ pub(super) struct Pace {
 struct PaceState {
     /// The number of requests that may run at once.
     limit: usize,
-    /// The number of slots that vanish when they are returned.
+    /// The number of slots that are removed when they are returned.
     surplus: usize,
     climb: Climb,
     round: Round,
     no_more_before: Option<Instant>,
-    /// The latest waits for first bytes, in a ring; below, the number ever put in.
+    /// The latest waits for first bytes, in a ring.
     waits: Vec<Duration>,
+    /// The number of waits that were ever recorded.
     waited: usize,
     late_after: Duration,
-    /// The seconds in which these bytes came, after the first byte; older requests count less.
+    /// The number of seconds in which these bytes arrived, after the first byte; older requests count less.
     seconds: f64,
     bytes: f64,
     requests: f64,
-    /// The second requests that may be sent; below, those among them for slow bodies.
+    /// The number of second requests that may be sent.
     hedges: f64,
+    /// The number of those that may be sent in addition to slow bodies.
     slow_hedges: f64,
 }
 
-/// The present trial.
+/// The phase of the search for the best number of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Climb {
-    /// Growing, from the best rate so far.
+    /// The number grows, since the best rate so far.
     Up { rate: f64, from: usize },
-    /// At rest for a number of rounds, at a rate.
+    /// The number rests for some rounds, at a rate.
     Rest { rounds: u32, rate: f64 },
-    /// Trying fewer than `from`, which gave `rate`.
+    /// Fewer than `from` are tried, which gave `rate`.
     Down { rate: f64, from: usize },
 }
 
@@ -119,7 +125,7 @@ struct Round {
     began: Instant,
     bytes: u64,
     finished: usize,
-    /// Whether a request had to wait for a slot: otherwise the number was not the limit.
+    /// Whether a request had to wait for a slot. If not, the number was not the limit.
     contended: bool,
 }
 
@@ -145,7 +151,7 @@ impl Drop for RequestPermit<'_> {
 }
 
 impl Pace {
-    /// A pace of at most `most` requests at once, and no more than the process has sockets for.
+    /// A pace of at most `most` requests at once, and of no more than the process has sockets for.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
         let sharer = handles::Sharer::of_sockets();
         let most = most.max(1);
@@ -273,7 +279,7 @@ impl Pace {
         self.traffic.slots.set(limit as u64);
     }
 
-    /// The time from its sending after which a request without any byte is late.
+    /// How long after it was sent a request without any byte is late.
     pub(super) fn late_after(&self) -> Duration {
         self.state().late_after
     }
@@ -285,7 +291,8 @@ impl Pace {
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// Takes permission to send a second request beside one that is late in this way, if any is left.
+    /// Takes permission to send a second request in addition to one that is late in this way, if any
+    /// permission is left.
     pub(super) fn may_hedge(&self, why: Late) -> bool {
         let mut state = self.state();
         let may = state.hedges >= 1.0 && (why == Late::Silent || state.slow_hedges >= 1.0);
@@ -297,7 +304,7 @@ impl Pace {
     }
 }
 
-/// The next number of requests at once, after a round that was held back by `limit` and gave `rate`.
+/// The next number of requests at once, after a round in which `limit` was the limit and gave `rate`.
 fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
     let more = (limit + limit.div_ceil(2)).min(most);
     let fewer = (limit * 3 / 4).max(MIN_SLOTS.min(most));
@@ -318,7 +325,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         Climb::Down { rate: before, .. } if rate >= before * MAX_RATE_LOSS => {
             (limit, Climb::Rest { rounds: 0, rate })
         }
-        // Fewer requests cost too much, so more may even gain.
+        // Fewer requests cost too much, so more may even be faster.
         Climb::Down { rate: before, from } => {
             ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })
         }
@@ -329,7 +336,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
 mod tests {
     use super::*;
 
-    /// Runs the climb against a store whose rate is a function of the number of requests.
+    /// Runs the search against a store whose rate is a function of the number of requests.
     fn settled(rate: impl Fn(usize) -> f64) -> usize {
         let (mut limit, mut climb) = (INITIAL_SLOTS, Climb::Up { rate: 0.0, from: INITIAL_SLOTS });
         let mut rested = vec![0usize; MAX_SLOTS + 1];

@@ -1,23 +1,24 @@
-//! From the column chunks of a row group to few requests of a good size. Arithmetic only.
+//! Turns the column chunks of a row group into few requests of a good size. The code is arithmetic only.
 
 use std::ops::Range;
 
-/// The largest gap between two column chunks that is read with them: the cost of a request in bytes, on a
-/// fast link.
+/// The largest gap between two column chunks that is read together with them: the cost of a request in bytes,
+/// on a fast link.
 const MAX_GAP: u64 = 256 << 10;
 
 /// The fewest wanted bytes for each byte of a gap.
 const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
-/// A longer run is requested in pieces of about this size: large enough that the wait for the first byte is
-/// small in comparison, small enough to use several connections and to lose little when one of them dies.
+/// The approximate size in bytes of the pieces in which a longer run is requested: large enough that the wait
+/// for the first byte is small in comparison, and small enough to use several connections and to lose little
+/// when one of them dies.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A contiguous run of a file that is read whole.
+/// A contiguous run of a file that is read completely.
 #[derive(Debug, PartialEq)]
 pub(super) struct ByteRun {
     pub(super) range: Range<u64>,
-    /// Its pieces, each one request, in order and without gaps.
+    /// The pieces of the run, each of which is one request, in order and without gaps.
     pub(super) pieces: Vec<Range<u64>>,
 }
 

@@ -14,7 +14,7 @@ use object_store::{ObjectStoreExt, PutPayload};
 use super::connection::Remote;
 use crate::source::clouds::Client;
 
-/// The least bytes a second that a store is expected to take while an object is written.
+/// The fewest bytes a second that a store is expected to take while an object is written.
 pub(super) const SLOWEST_WRITE: u64 = 1 << 20;
 
 /// The longest file that is sent in one request, and the size of a part of a longer one: S3 takes 10,000

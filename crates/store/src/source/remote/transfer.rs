@@ -23,15 +23,15 @@ use super::trouble::{Outage, Trouble};
 use crate::snapshot::Pin;
 use crate::source::clouds::Client;
 
-/// Time after which a refused permission for a second request is requested again.
+/// How long after a refusal a permission for a second request is asked for again.
 const HEDGE_RETRY: Duration = Duration::from_millis(20);
 
-/// A range on its way into memory that was set aside for it.
+/// A range on its way into memory that is reserved for it.
 pub(super) struct Transfer<'a> {
     remote: &'a Remote,
     pin: &'a Pin,
     range: Range<u64>,
-    /// The bytes so far, from the start of the range on; with capacity for all of it.
+    /// The bytes received so far, from the start of the range on, with capacity for all of it.
     slot: BytesMut,
 }
 
@@ -41,9 +41,9 @@ impl<'a> Transfer<'a> {
         Transfer { remote, pin, range, slot }
     }
 
-    /// Runs until the range is complete, or until no byte came for as long as an outage may last.
+    /// Runs until the range is complete, or until no byte has arrived for as long as an outage may last.
     pub(super) async fn run(mut self) -> Result<BytesMut, Error> {
-        // Kept while waiting after a failure, so that a failing store gets few requests.
+        // The slot is kept while waiting after a failure, so that a failing store gets few requests.
         let _slot = self.remote.pace.slot().await;
         let mut outage = Outage::new(self.remote.limits.retry);
         while self.missing() > 0 {
@@ -68,8 +68,8 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Requests the missing bytes, a second time if the first request is late. A request that is silent for
-    /// `stall` is abandoned.
+    /// Requests the missing bytes, and requests them a second time if the first request is late. A request
+    /// that is silent for `stall` is abandoned.
     async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
@@ -103,7 +103,7 @@ impl<'a> Transfer<'a> {
                         first = second.take().map_or(first, |(leg, _)| leg);
                     }
                     Ok(Some(_)) => {}
-                    // The first request is still alive; a third one would be a retry without its wait.
+                    // The first request is still alive, and a third one would be a retry without its wait.
                     _ => (second, may_hedge) = (None, false),
                 },
                 () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge(why) {
@@ -111,7 +111,7 @@ impl<'a> Transfer<'a> {
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));
                     }
-                    // Others may use up the allowance; this one stays late until bytes come.
+                    // Others may use up the allowance, and this request stays late until bytes arrive.
                     false => ask_from = Instant::now() + HEDGE_RETRY,
                 },
             }
@@ -124,9 +124,9 @@ impl<'a> Transfer<'a> {
         Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
-    /// Keeps those of `bytes`, at offset `at`, that were still missing; returns whether any were.
+    /// Keeps those of `bytes`, at offset `at`, that are still missing. Returns whether any were.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
-        // Both legs begin at the first byte that was missing at that time, so that no gap can precede it.
+        // Both legs began at the first byte that was missing at that time, so no gap can come before it.
         let known =
             self.at().checked_sub(at).and_then(|known| usize::try_from(known).ok()).unwrap_or(usize::MAX);
         match bytes.get(known..) {
@@ -168,7 +168,7 @@ mod tests {
         let mut transfer = Transfer::new(&remote, &pin, 10..20, BytesMut::with_capacity(10));
         let mut keep = |at, bytes: &'static str| transfer.keep(at, &Bytes::from_static(bytes.as_bytes()));
         assert!(keep(10, "abcd"));
-        // The second leg began where nothing had come yet, and brings the same bytes as the first one.
+        // The second leg began where nothing had arrived yet, and brings the same bytes as the first one.
         assert!(!keep(10, "ab"));
         assert!(!keep(12, "cd"));
         assert!(keep(10, "abcdef"));

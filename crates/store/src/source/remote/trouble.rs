@@ -8,26 +8,26 @@ use object_store::Error as StoreError;
 
 use crate::source::wire::{Exchange, FailureKind, is_region};
 
-/// The first wait before asking again is up to this; each further one up to twice as much, but never more
-/// than the last.
+/// The first wait before another request is at most this long. Each further wait is up to twice as long as
+/// the one before, but never longer than the maximum.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// A wrong answer, such as the whole file for a range, is retried this many times.
+/// How often a wrong answer, such as the whole file for a range, is retried.
 const MAX_ODD_ANSWERS: u32 = 6;
 
-/// The last request gets at least this time.
+/// The least time that the last request gets.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// Codes of S3 under status 400 that mean the same as 403 or 408 elsewhere.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// Permanent statuses, though most of the 5xx are temporary: the request is not supported, or a proxy
-/// requires a login.
+/// Statuses of 5xx that are permanent, although most of these are temporary: the request is not supported, or
+/// a proxy requires a login.
 const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
-/// Codes with which stores give the reason of a refusal, and the next move for each.
+/// Codes with which stores give the reason of a refusal, and the hint for each.
 const REFUSALS: [(&str, &str); 9] = [
     ("SignatureDoesNotMatch", "the secret key is not that of the access key: check both, and the endpoint"),
     ("InvalidAccessKeyId", "the store does not know the access key: check it, and the endpoint"),
@@ -43,22 +43,22 @@ const REFUSALS: [(&str, &str); 9] = [
     ("AuthenticationFailed", "the key or the signature is not that of the account, or has expired"),
 ];
 
-/// The longest word in an error's body that is repeated.
+/// The length of the longest word in an error's body that a message repeats.
 const MAX_WORD_LENGTH: usize = 64;
 
 /// The failure of a request.
 #[derive(Debug)]
 pub(in crate::source) enum Trouble {
-    /// A retry will not help.
+    /// A failure that a retry will not cure.
     Final(Error),
-    /// The credentials were refused; fresh ones may help, once.
+    /// The credentials were refused. Fresh ones may help, once.
     Denied(Error),
     /// A temporary failure: an outage, a busy store, a broken connection.
     Passing {
         words: String,
         /// The wait that the store asked for.
         retry_after: Option<Duration>,
-        /// Whether it asked for fewer requests.
+        /// Whether the store asked for fewer requests.
         throttled: bool,
     },
     /// No byte came for too long.
@@ -119,7 +119,7 @@ impl Trouble {
                     };
                 return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(hint));
             }
-            // A success with wrong content; or one that broke off, or no answer at all.
+            // The answer is a success with wrong content, or broke off, or there is no answer at all.
             Some(_) if exchange.failure().is_none() => {
                 return Trouble::odd("the response is not what was requested");
             }
@@ -189,7 +189,7 @@ fn advice(status: u16) -> &'static str {
     }
 }
 
-/// The error for a key that is not a path in object_store: a listed one, or the requested one.
+/// The error for a key that is not a path in object_store, whether it was listed or requested.
 fn not_a_path(source: &object_store::path::Error) -> Error {
     use object_store::path::Error as PathError;
     match source {
@@ -235,7 +235,7 @@ fn deepest(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// The time for which an object could not be read, and the number of tries.
+/// How long an object could not be read, and how often it was tried.
 #[derive(Debug)]
 pub(super) struct Outage {
     /// The time of the last byte.
@@ -252,18 +252,18 @@ impl Outage {
         Outage { since: Instant::now(), patience, tries: 0, odd: 0, renewed: false }
     }
 
-    /// Bytes came: earlier failures no longer count.
+    /// Records that bytes arrived, so that earlier failures no longer count.
     pub(super) fn over(&mut self) {
         (self.since, self.tries) = (Instant::now(), 0);
     }
 
-    /// The time that the next request may be silent: `stall`, but for the last one no longer than the outage
+    /// How long the next request may be silent: `stall`, but for the last request no longer than the outage
     /// may last.
     pub(super) fn silence(&self, stall: Duration) -> Duration {
         stall.min(self.patience.saturating_sub(self.since.elapsed()).max(MIN_SILENCE))
     }
 
-    /// The wait before the next try, or the final failure.
+    /// How long to wait before the next try, or the final failure.
     pub(super) fn wait(&mut self, trouble: Trouble) -> Result<Duration, Error> {
         let (words, at_least) = match trouble {
             Trouble::Final(error) | Trouble::Denied(error) => return Err(error),

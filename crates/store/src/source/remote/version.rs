@@ -1,4 +1,4 @@
-//! Versions of objects, as listings and answers tell of them.
+//! Versions of objects, as listings and answers describe them.
 
 use object_store::ObjectMeta;
 
@@ -12,14 +12,13 @@ impl Pin {
 
     pub(super) fn if_match(&self) -> Option<String> {
         match &self.version {
-            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every
-            // listing.
+            // A weak tag never matches. Quotes are part of the tag in requests, but not in every listing.
             FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
             _ => None,
         }
     }
 
-    /// Whether an answer is about this version of the object, as far as it shows.
+    /// Whether an answer is about this version of the object, according to what it says.
     pub(super) fn agrees(&self, meta: &ObjectMeta) -> bool {
         match (&self.version, &meta.e_tag) {
             (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),

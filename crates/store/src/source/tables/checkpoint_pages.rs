@@ -7,7 +7,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::catalog::page_header;
 
-/// The most bytes of a decompressed page: writers end a page at about 1 MiB.
+/// The most bytes of a decompressed page. Writers end a page at about 1 MiB.
 const LARGEST_PAGE: u32 = 64 << 20;
 
 /// Refuses a checkpoint with a page that is larger than any writer makes it. A file that is not Parquet

@@ -24,7 +24,7 @@ use crate::snapshot::{
 /// The number of commits, or of files with deletion vectors, that are read at the same time.
 const AT_ONCE: usize = 32;
 
-/// The number of checkpoint parts that are read at the same time: each may have hundreds of megabytes.
+/// The number of checkpoint parts that are read at the same time. Each may have hundreds of megabytes.
 const PARTS_AT_ONCE: usize = 4;
 
 /// The most bytes of a file in the log.
@@ -58,7 +58,7 @@ impl TableFormat for Delta {
     }
 }
 
-/// The log of a table, as its folder was listed.
+/// The log of a table, as a listing of its folder shows it.
 struct Log<'a> {
     table: &'a TableFolder<'a>,
     location: String,
@@ -248,8 +248,8 @@ impl<'a> Log<'a> {
     /// The deleted rows of each file; `None` for a file without any.
     async fn deleted_rows(&self, table: &Table) -> Result<Vec<Option<RowSet>>> {
         let mut deleted = vec![None; table.files.len()];
-        // The vectors that are stored in a file, by its path: for each the data file it belongs to, and its
-        // byte range.
+        // The vectors that are stored in a file, by the path of that file: for each, the data file to which
+        // it belongs, and its byte range.
         let mut stored: BTreeMap<String, Vec<(usize, Range<u64>)>> = BTreeMap::new();
         for (at, file) in table.files.iter().enumerate() {
             let Some(vector) = &file.deletion else { continue };

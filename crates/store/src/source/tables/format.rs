@@ -19,10 +19,10 @@ pub trait TableFormat: Sync {
     /// The sign by which a table of this format is recognised.
     fn sign(&self) -> &Sign;
 
-    /// Reads the state of the table: the newest version, or the [wanted](TableFolder::as_of) one.
+    /// Reads the state of the table: its newest version, or the [wanted](TableFolder::as_of) one.
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Whether the table can be opened by a file of its list, which then shows one version.
+    /// Whether the table can be opened by naming a file of its list, which then selects one version.
     fn opens_by_file(&self) -> bool {
         false
     }
@@ -34,7 +34,7 @@ pub trait TableFormat: Sync {
         async move { of(self.snapshot(table).await?).ok_or_else(|| unnumbered().at(table.place())) }.boxed()
     }
 
-    /// The next move in the refusal to read the table's files as plain ones.
+    /// The hint in the refusal to read the table's files as plain ones.
     fn advice(&self) -> String {
         "open the folder of the table by itself".to_string()
     }
@@ -118,7 +118,7 @@ impl TableFolder<'_> {
         list::files_in(self.store, self.volume, &self.root, relative).await
     }
 
-    /// A file of the table, by its path below the folder and its size; the store is not asked for it. The
+    /// A file of the table, by its path below the folder and its size. The store is not asked for it. The
     /// table, which has `version` now, must never write the file again.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl TableFolder<'_> {
         list::beside(self.store, self.volume, path, (size, FileVersion::OfTable(version))).await
     }
 
-    /// A file outside of the table's folder, by its absolute path in the store, as it is now.
+    /// A file outside the table's folder, by its absolute path in the store, as it is now.
     ///
     /// # Errors
     /// `NotFound` if there is no such file, and any error of looking it up.

@@ -51,8 +51,8 @@ pub(in crate::source) fn of_parquet() -> impl Iterator<Item = &'static dyn Table
     OWN.into_iter().chain(registered).filter(|format| format.sign().holds_parquet)
 }
 
-/// The table that a path, with `/` as the separator, shows: its folder, with a `/` at the end, and its
-/// format.
+/// The table whose existence a path, with `/` as the separator, shows: its folder, with a `/` at the end, and
+/// its format.
 pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
     let (folders, name) = path.rsplit_once('/')?;
     let mut at = 0;
@@ -68,8 +68,8 @@ pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn Tabl
     None
 }
 
-/// The table that is opened by a file of its list: its format, its folder without a `/` at the end, and the
-/// name of the file.
+/// The table that is opened by naming a file of its list: its format, its folder without a `/` at the end,
+/// and the name of the file.
 pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableFormat, &str, &str)> {
     let (list, name) = path.rsplit_once('/')?;
     let (folder, list) = list.rsplit_once('/').unwrap_or(("", list));

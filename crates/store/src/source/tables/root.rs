@@ -1,8 +1,8 @@
-//! The place of a table.
+//! The location of a table.
 
 use std::path::PathBuf;
 
-/// The place of a table in its volume.
+/// The location of a table in its volume.
 pub(in crate::source) enum TableRoot {
     /// A local folder.
     Folder(PathBuf),

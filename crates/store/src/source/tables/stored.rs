@@ -1,5 +1,5 @@
 //! Reads columns of a table's files while the table is opened: from files that delete rows, and from files
-//! whose rows they delete.
+//! whose rows are deleted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::format::TableFolder;
 use crate::snapshot::{ColumnNames, DataFile};
 use crate::source::footer::whole;
 
-/// The number of rows that are decoded at once.
+/// The number of rows that are decoded at a time.
 const AT_ONCE: usize = 8_192;
 
 /// A column to read.

@@ -1,5 +1,5 @@
-//! The outcome of a request, reported to the caller that awaits it: object_store's errors do not have it in a
-//! form to act upon.
+//! Reports the outcome of a request to the caller that awaits it, because object_store's errors do not have
+//! it in a form on which the caller can act.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ const REGION: &str = "x-amz-bucket-region";
 const REGION_LENGTH: usize = 32;
 
 tokio::task_local! {
-    /// The report of the requests of the current task, if there is one.
+    /// The report on the requests of the current task, if there is one.
     pub(in crate::source) static EXCHANGE: Exchange;
 }
 
@@ -44,19 +44,19 @@ pub(in crate::source) struct Failure {
 pub(in crate::source) enum FailureKind {
     /// The host has no address.
     Dns,
-    /// No program listens there.
+    /// No program listens at the host and port.
     Refused,
     /// The connection ended before the response did.
     Reset,
     /// The handshake failed, as it does for a certificate that is not trusted.
     Tls,
-    /// No connection within the time allowed for it.
+    /// No connection was made within the time allowed for it.
     Timeout,
-    /// A list that does not show whether it is complete.
+    /// A list does not show whether it is complete.
     Listing,
     /// There are no credentials to sign a request with.
     NoCredentials,
-    /// Anything else, such as a redirect that is not followed: another try gives the same.
+    /// Anything else, such as a redirect that is not followed. Another try would give the same result.
     Other,
 }
 

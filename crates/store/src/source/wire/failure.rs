@@ -14,7 +14,7 @@ const DNS: &str = "dns error";
 impl Failure {
     /// Reads a transport error; `host` is the target of the request.
     pub(super) fn of(error: &reqwest::Error, host: &str) -> Self {
-        // The outermost text names the URL; the innermost is the operating system's or the TLS library's.
+        // The outermost text names the URL. The innermost is the operating system's or the TLS library's.
         let chain: Vec<&(dyn Error + 'static)> =
             std::iter::successors(error.source(), |&error| error.source()).collect();
         let deepest = chain.last().map(|error| error.to_string());
@@ -98,7 +98,7 @@ fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind
 }
 
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
-    // An I/O error hides what it wraps from `source`, and may wrap another one.
+    // An I/O error hides the error that it wraps from `source`, and may wrap another one.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| is_tls(wrapped))
 }

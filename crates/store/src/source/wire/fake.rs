@@ -1,4 +1,5 @@
-//! A web server for tests: answers on loopback with the results of a function, and records its requests.
+//! A web server for tests, which answers on loopback with the results of a function, and records its
+//! requests.
 
 use std::collections::HashMap;
 use std::fmt::Write;

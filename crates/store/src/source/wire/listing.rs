@@ -1,8 +1,8 @@
-//! Checks a page of a list before object_store reads it, which takes a page without a token as the last one,
-//! whatever else it says.
+//! Checks a page of a list before object_store reads it, because object_store treats a page without a token
+//! as the last one, whatever else it says.
 //!
-//! A list is complete when its last page says so. A server that truncates a list without a token to continue,
-//! such as one that supports only version 1 of S3's list, would make a data set smaller silently.
+//! A list is complete only if its last page says so. A server that truncates a list without a token to
+//! continue, such as one that supports only version 1 of S3's list, would silently make a data set smaller.
 
 use http::Uri;
 
@@ -37,7 +37,7 @@ impl Listing {
             return Err("the store's listing is cut off, or not a listing");
         }
         if self == Listing::Blobs {
-            // Only its token shows whether it continues.
+            // For Azure, only its token shows whether the list continues.
             return element(&page, "NextMarker")
                 .map(|_| ())
                 .ok_or("the store's listing does not say whether it is complete");

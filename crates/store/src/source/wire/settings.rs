@@ -11,15 +11,16 @@ use reqwest::{NoProxy, Proxy};
 use super::tls;
 use crate::source::clouds::{duration, is_loopback, metadata_service, truth};
 
-/// Time allowed for a connection. A handshake across the world takes below a second; one lost packet costs
-/// one more.
+/// How long making a connection may take. A handshake across the world takes less than a second; one lost
+/// packet costs another second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Silence after which a connection is probed, below the 350 s after which the usual middleboxes forget it.
+/// How long a connection is silent before it is probed. It is less than the 350 s after which the usual
+/// middleboxes forget a connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The time that an idle connection is kept. S3 closes one after some 20 s; a retry on a stale one is cheap,
-/// a handshake less so.
+/// How long an idle connection is kept. S3 closes one after some 20 s; a retry on a stale connection is
+/// cheaper than a handshake.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The most redirects that one request may take.
@@ -30,8 +31,8 @@ const USER_AGENT: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
 /// Which redirects are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::source) enum Redirects {
-    /// Redirects to the same server: scheme, host and port. Another server was not requested, and is not
-    /// trusted.
+    /// Redirects to the same server, with the same scheme, host and port. Another server was not requested,
+    /// and is not trusted.
     #[default]
     SameServer,
     /// Redirects to any `https://` server, for hubs that serve files from elsewhere; credentials are not sent

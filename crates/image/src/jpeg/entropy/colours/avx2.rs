@@ -1,4 +1,4 @@
-//! A row of pixels with AVX2: 32 at a time.
+//! Makes rows of pixels with AVX2, 32 pixels at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -7,16 +7,18 @@ use std::mem::MaybeUninit;
 use super::constants::*;
 use super::row::{Chroma, Colours, MARGIN, Row};
 
-/// The pixels of a step, which are the bytes of a register.
+/// The number of pixels of a step, one for each byte of a register.
 const STEP: usize = 32;
-/// The bytes of half a register, which most instructions do not leave, and the words of a whole one.
+/// The number of bytes in half a register, which most instructions do not cross; also the number of words in
+/// a register.
 const LANE: usize = 16;
-/// Bytes of a pixel.
+/// The number of bytes of a pixel.
 const PIXEL: usize = 3;
-/// The steps of a span, for which columns of halved chroma become words before they are smoothed across.
+/// The number of steps of a span. Columns of halved chroma become words for a whole span before they are
+/// smoothed.
 const SPAN: usize = 16;
-/// The words from which a step of halved chroma is made: a column for every two pixels, and a neighbour at
-/// both sides.
+/// The number of words from which a step of halved chroma is made: a column for every two pixels, and a
+/// neighbour on both sides.
 const WITH_NEIGHBOURS: usize = LANE + 2;
 
 /// The function, if this machine has the required features.
@@ -48,9 +50,9 @@ fn row_256(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Writes pixels whose chroma is halved across: the columns of each span become words, and these are
-/// smoothed. `BITS` is the logarithm of the number of parts of a sample: 2 if chroma is halved across alone,
-/// and 4 if it is halved down too.
+/// Writes pixels whose chroma is halved across: the columns of each span become words, which are then
+/// smoothed. `BITS` is the logarithm of the number of parts of a sample: 2 if chroma is halved only across,
+/// and 4 if it is also halved down.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
@@ -71,8 +73,8 @@ fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The columns of a number of registers from the first one on, as words: three parts of the nearest row, and
-/// one of the next, if chroma is halved down.
+/// Converts columns to words, beginning with the register `first`. If chroma is halved down, a word is three
+/// parts of the nearest row, and one of the next.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn as_words<'a, const BITS: i32>(
@@ -133,12 +135,12 @@ fn load(samples: &[u8; STEP]) -> __m256i {
     unsafe { _mm256_loadu_si256(samples.as_ptr().cast()) }
 }
 
-/// The chroma of a step that is not halved across.
+/// The samples of a step whose chroma is not halved across.
 fn samples_of(samples: &[u8], step: usize) -> Option<&[u8; STEP]> {
     samples.get(MARGIN + step * STEP..)?.first_chunk()
 }
 
-/// Bytes as words of even and odd columns.
+/// Splits bytes into words of even and of odd columns.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn split(bytes: __m256i) -> Halves {
@@ -177,8 +179,8 @@ fn widened(samples: &[u8; LANE]) -> __m256i {
     _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(samples.as_ptr().cast()) })
 }
 
-/// The chroma of each pixel, around zero: for even pixels three parts of a column, and one of the column
-/// before; for odd ones one of the column after. `BITS` is the logarithm of the number of parts.
+/// The chroma of each pixel, around zero: three parts of its column, and one of the column before for even
+/// pixels, or of the column after for odd ones. `BITS` is the logarithm of the number of parts.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn smoothed<const BITS: i32>(words: &[i16; WITH_NEIGHBOURS]) -> Halves {
@@ -207,7 +209,7 @@ fn tripled(words: __m256i) -> __m256i {
     _mm256_mullo_epi16(words, _mm256_set1_epi16(3))
 }
 
-/// Red, green and blue as words, which may exceed a byte.
+/// Computes red, green and blue as words, which may exceed a byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
@@ -226,7 +228,7 @@ fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
     ]
 }
 
-/// Stores pixels of three colours; the 16 bytes of each have eight of even columns and then eight of odd
+/// Stores pixels of three colours. The 16 bytes of each colour have eight even columns and then eight odd
 /// ones.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -253,7 +255,7 @@ fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
     }
 }
 
-/// The same bytes in both halves of a register.
+/// Repeats the bytes in both halves of a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn twice(bytes: &[u8; LANE]) -> __m256i {
@@ -261,8 +263,8 @@ fn twice(bytes: &[u8; LANE]) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
 }
 
-/// For each colour of 16 pixels, the sources of the bytes at its places in the three registers of these
-/// pixels. They are the same in all three, since three and 16 have no factor in common.
+/// For each colour of 16 pixels, the sources of its bytes in the three registers of these pixels. The sources
+/// are the same in all three registers, since three and 16 have no common factor.
 static ORDERS: [[u8; LANE]; PIXEL] = {
     let (mut orders, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE * PIXEL {
@@ -273,7 +275,7 @@ static ORDERS: [[u8; LANE]; PIXEL] = {
     orders
 };
 
-/// Every third byte, beginning with the first, the second and the third.
+/// Every third byte, beginning with the first, the second and the third one.
 static THIRDS: [[u8; LANE]; PIXEL] = {
     let (mut thirds, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE {

@@ -1,4 +1,4 @@
-//! A row of pixels with AVX-512: 64 at a time.
+//! Makes rows of pixels with AVX-512, 64 pixels at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,11 +6,11 @@ use std::arch::x86_64::*;
 use super::constants::*;
 use super::row::{Chroma, Colours, MARGIN, Row};
 
-/// The pixels of a step, which are the bytes of a register.
+/// The number of pixels of a step, one for each byte of a register.
 const STEP: usize = 64;
-/// Bytes of a pixel.
+/// The number of bytes of a pixel.
 const PIXEL: usize = 3;
-/// The samples of chroma that are read before the first one of a step.
+/// The number of samples of chroma that are read before the first one of a step.
 const BEFORE: usize = 16;
 
 /// The function, if this machine has the required features.
@@ -55,11 +55,11 @@ fn row_512(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
 #[target_feature(enable = "avx512f")]
 fn load(samples: &[u8], at: usize) -> Option<__m512i> {
     let samples = samples.get(at..)?.first_chunk::<STEP>()?;
-    // SAFETY: 64 bytes are loaded, and there are as many.
+    // SAFETY: 64 bytes are loaded, which is the length of the array.
     Some(unsafe { _mm512_loadu_si512(samples.as_ptr().cast()) })
 }
 
-/// Bytes as words of even and odd columns.
+/// Splits bytes into words of even and of odd columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn split(bytes: __m512i) -> Halves {
@@ -94,7 +94,7 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Hal
 fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     let bytes = load(samples, MARGIN + at / 2 - BEFORE)?;
     let columns = NEIGHBOURS.map(|indices| {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
         _mm512_maskz_permutexvar_epi8(EVERY_SECOND, indices, bytes)
     });
@@ -108,7 +108,7 @@ fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
     let [near, far] = [load(near, MARGIN + at / 2 - BEFORE)?, load(far, MARGIN + at / 2 - BEFORE)?];
     let parts = _mm512_set1_epi16(i16::from_le_bytes([3, 1]));
     let columns = NEIGHBOURS.map(|indices| {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
         _mm512_maddubs_epi16(_mm512_permutex2var_epi8(near, indices, far), parts)
     });
@@ -119,11 +119,11 @@ fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
 #[repr(align(64))]
 struct Aligned([u8; STEP]);
 
-/// The indices of the 32 columns before those of a step, of these, and of those after them: each alternates
-/// between the first register and the second.
+/// The indices of the columns before the 32 columns of a step, of these columns, and of the columns after
+/// them. Each list alternates between the first register and the second.
 const NEIGHBOURS: [&Aligned; 3] = [&neighbours(BEFORE - 1), &neighbours(BEFORE), &neighbours(BEFORE + 1)];
 
-/// The bytes of the first register alone.
+/// Selects the bytes that come from the first register.
 const EVERY_SECOND: u64 = 0x5555_5555_5555_5555;
 
 const fn neighbours(first: usize) -> Aligned {
@@ -136,8 +136,8 @@ const fn neighbours(first: usize) -> Aligned {
     Aligned(indices)
 }
 
-/// Even pixels have three parts of a column, and one of the column before; odd ones have one of the column
-/// after.
+/// Smooths chroma: even pixels get three parts of their column and one of the column before, odd pixels one
+/// of the column after.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn smoothed<const BITS: u32>([before, column, after]: [__m512i; 3], rounding: [i16; 2]) -> Halves {
@@ -155,7 +155,7 @@ fn tripled(words: __m512i) -> __m512i {
     _mm512_add_epi16(words, _mm512_add_epi16(words, words))
 }
 
-/// Red, green and blue as words, which may exceed a byte.
+/// Computes red, green and blue as words, which may exceed a byte.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
@@ -172,14 +172,14 @@ fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
     ]
 }
 
-/// Stores pixels of three colours; the 16 bytes of each have eight of even columns and then eight of odd
+/// Stores pixels of three colours. The 16 bytes of each colour have eight even columns and then eight odd
 /// ones.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     let mut bytes = [_mm512_setzero_si512(); PIXEL];
     for ((order, is_blue), bytes) in MIXED.iter().zip(&mut bytes) {
-        // SAFETY: 64 bytes are loaded, and there are as many.
+        // SAFETY: 64 bytes are loaded, which is the length of the array.
         let order = unsafe { _mm512_load_si512(order.0.as_ptr().cast()) };
         let two = _mm512_permutex2var_epi8(red, order, green);
         *bytes = _mm512_mask_permutexvar_epi8(two, *is_blue, order, blue);
@@ -198,7 +198,7 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     }
 }
 
-/// For each of three registers of pixels: the sources of its bytes, and which of them are blue.
+/// For each of three registers of pixels, the sources of its bytes, and which of them are blue.
 static MIXED: [(Aligned, u64); PIXEL] = [mixed(0), mixed(1), mixed(2)];
 
 const fn mixed(register: usize) -> (Aligned, u64) {

@@ -1,6 +1,6 @@
 //! The samples from which a row of pixels is made.
 
-/// The number of samples that precede the first one of a row of chroma, since the one before it is read.
+/// The number of samples before the first one of a row of chroma, since the sample before it is read as well.
 pub(in super::super) const MARGIN: usize = 64;
 /// The number of samples that must follow the last one of a row, since whole registers are read.
 pub(in super::super) const REACH: usize = 128;
@@ -8,21 +8,21 @@ pub(in super::super) const REACH: usize = 128;
 /// The sampling of an image's chroma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Chroma {
-    /// Grey.
+    /// A grey image, without chroma.
     None,
-    /// 4:4:4.
+    /// 4:4:4, with chroma at full size.
     Full,
-    /// 4:2:2.
+    /// 4:2:2, with chroma halved across.
     HalfWidth,
-    /// 4:4:0.
+    /// 4:4:0, with chroma halved down.
     HalfHeight,
-    /// 4:2:0.
+    /// 4:2:0, with chroma halved across and down.
     Half,
 }
 
 impl Chroma {
-    /// The sampling for these factors of each component, across and down. `None` for any others.
-    pub(in super::super) fn of(factors: &[[u32; 2]]) -> Option<Chroma> {
+    /// The sampling for these factors of each component, across and down; `None` for other factors.
+    pub(in super::super) fn from_factors(factors: &[[u32; 2]]) -> Option<Chroma> {
         match factors {
             // A single component is not interleaved, so its factors have no meaning.
             [_] => Some(Chroma::None),
@@ -37,7 +37,7 @@ impl Chroma {
         }
     }
 
-    /// Blocks of luma in an MCU, across and down.
+    /// The number of blocks of luma in an MCU, across and down.
     pub(in super::super) fn blocks_of_luma(self) -> [usize; 2] {
         [self.is_halved_across(), self.is_halved_down()].map(|halved| if halved { 2 } else { 1 })
     }
@@ -57,14 +57,14 @@ impl Chroma {
     allow(dead_code, reason = "no other processor has a function that reads it")
 )]
 pub(in super::super) struct Row<'a> {
-    /// The samples of luma from the first one on.
+    /// The samples of luma, from the first pixel on.
     pub(in super::super) luma: &'a [u8],
     /// The samples of blue and red, from [`MARGIN`] before the first one on: the nearest row, and the one
     /// next to it.
     pub(in super::super) chroma: [[&'a [u8]; 2]; 2],
-    /// Whether the row next to it is below, not above.
+    /// Whether the second row of chroma is below the nearest one, not above it.
     pub(in super::super) is_lower: bool,
 }
 
-/// Makes a row of RGB. `None` if samples are missing.
+/// A function that makes a row of RGB; `None` if samples are missing.
 pub(in super::super) type Colours = fn(&Row<'_>, Chroma, &mut [u8]) -> Option<()>;

@@ -26,9 +26,9 @@ unsafe extern "C" {
 }
 
 impl DecodableScan<'_> {
-    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU,
-    /// from the first to the last that is needed: with its blocks, whose coefficients it must all set, or
-    /// with none if only later MCUs are needed. Returns whether the library reported no warning.
+    /// Decodes a region, or everything, to `out`, which has exactly that length. `decode` is called for every
+    /// MCU, from the first to the last that is needed: with its blocks, whose coefficients it must all set,
+    /// or without blocks if only later MCUs are needed. Returns whether the library reported no warning.
     pub(in super::super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -36,7 +36,7 @@ impl DecodableScan<'_> {
         self.read_with(Functions::fastest(), region, decode, out)
     }
 
-    /// Reads like [`read`](Self::read), with these functions, or with the library alone.
+    /// Reads like [`read`](Self::read), with the given functions, or with the library alone.
     pub(in super::super) fn read_with<F>(
         self,
         functions: Option<Functions>,

@@ -1,4 +1,4 @@
-//! The coefficients of whole images: as the library reads them, and as a JPEG that it writes.
+//! The coefficients of whole images: the library reads them, and writes them as a JPEG.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -39,7 +39,7 @@ unsafe extern "C" {
 
 impl Library {
     /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all
-    /// components, from the first to the last. Returns whether it succeeded: the file is sound, every
+    /// components, from the first to the last. Returns whether it succeeded: the file is valid, every
     /// coefficient was sent with all of its bits, and an MCU has `in_mcu` blocks.
     pub(in super::super) fn coefficients<F>(
         &mut self,
@@ -69,9 +69,10 @@ impl Library {
 }
 
 impl DecodableScan<'_> {
-    /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is
-    /// called for every MCU, with zeros. `exif` becomes its segment APP1, unless it is empty; each component
-    /// gets a scan of its own if they are to be `apart`. `None` if the library refuses a value.
+    /// Writes a JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills:
+    /// it is called for every MCU, with zeros. `exif` becomes the segment APP1, unless it is empty. Each
+    /// component gets a scan of its own if they are to be `apart`. Returns `None` if the library refuses a
+    /// value.
     pub(in super::super) fn write<F>(self, mut decode: F, apart: bool, exif: &[u8]) -> Option<Vec<u8>>
     where
         F: FnMut(Option<&mut [&mut Block]>),

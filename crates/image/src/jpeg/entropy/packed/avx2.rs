@@ -1,5 +1,5 @@
-//! Expansion with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in each half of
-//! a register, and then in natural order.
+//! Expands packed blocks with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in
+//! each half of a register, and then in natural order.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -12,10 +12,11 @@ use super::read::{ReadMcu, Reader};
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
 
-/// The coefficients of half a register, which shuffles do not cross.
+/// The number of coefficients in half a register, which shuffles do not cross.
 const LANE: usize = 16;
 
-/// For eight bits: zeros, the sources of the values of those that are set, and their number, eight times.
+/// For a pattern of eight bits: a zero or the source of a value for each bit, and the number of set bits,
+/// eight times.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Spread {
@@ -42,7 +43,7 @@ static SPREADS: [Spread; 256] = {
     all
 };
 
-/// The source of each 16 coefficients in natural order, among each 16 in zigzag order.
+/// For each 16 coefficients in natural order, their sources among each 16 in zigzag order.
 static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
     let (mut all, mut at) = ([[[[ZERO; LANE]; 2]; 2]; 4], 0);
     while at < 64 {
@@ -66,7 +67,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
     is_here().then_some(detected)
 }
 
-/// The ways to expand a block and to count its bytes and words, for tests.
+/// The functions that expand a block and that count its bytes and words, for tests.
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
     fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
@@ -116,7 +117,7 @@ fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Bloc
         let escaped = zeros(values) & of_values;
         if escaped != 0 {
             let next = escapes.bytes + (escaped as u16).count_ones();
-            // At most 47 bytes come before those of the last lane.
+            // At most 47 bytes come before those of the last half.
             let [low, high] = [escapes.bytes, next].map(|at| load(packed.bytes, (at as usize).min(48)));
             let bytes = _mm256_set_m128i(high, low);
             values = _mm256_or_si256(values, _mm256_shuffle_epi8(bytes, spread(escaped)));
@@ -140,7 +141,7 @@ fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Bloc
     escapes
 }
 
-/// Sixteen nibbles from `at` on: at most 47 come before those of the last lane.
+/// Sixteen nibbles from `at` on. At most 47 nibbles come before those of the last half.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
@@ -151,7 +152,7 @@ fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
     first >> shift | next << (u64::BITS - 8) << (8 - shift)
 }
 
-/// Nibbles of both lanes as bytes with their signs.
+/// The nibbles of both halves as bytes with their signs.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn signed_nibbles(low: u64, high: u64) -> __m256i {
@@ -162,7 +163,7 @@ fn signed_nibbles(low: u64, high: u64) -> __m256i {
     _mm256_sub_epi8(_mm256_xor_si256(_mm256_and_si256(each, mask), sign), sign)
 }
 
-/// For 16 bits of each lane, the sources of the values of those that are set.
+/// For the 16 bits of each half, the sources of the values of those that are set.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn spread(bits: u32) -> __m256i {
@@ -174,11 +175,11 @@ fn spread(bits: u32) -> __m256i {
             _mm256_loadu2_m128i(d.cast(), b.cast()),
         )
     };
-    // An index that becomes zero still does so after eight is added.
+    // An index that gives zero still does so after eight is added.
     _mm256_add_epi8(firsts, seconds)
 }
 
-/// The number of bytes and words of a block that is passed over.
+/// Counts the bytes and words of a block that is skipped.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn count_256(packed: &PackedBlock<'_>) -> (usize, usize) {

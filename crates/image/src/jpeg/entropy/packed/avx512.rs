@@ -1,4 +1,4 @@
-//! Expansion with AVX-512 VBMI: all coefficients of a block at once.
+//! Expands packed blocks with AVX-512 VBMI, all coefficients of a block at once.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -31,7 +31,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
     is_here().then_some(detected)
 }
 
-/// The ways to expand a block and to count its bytes and words, for tests.
+/// The functions that expand a block and that count its bytes and words, for tests.
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
     fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
@@ -56,7 +56,7 @@ fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// The values of a block in the order of its bitmap, and which of them are bytes and words.
+/// The values of a block in the order of its bitmap, and masks of those that are bytes and words.
 struct BlockValues {
     all: __m512i,
     bytes: u64,
@@ -71,7 +71,7 @@ fn values(packed: &PackedBlock<'_>) -> BlockValues {
         (_mm256_loadu_si256(packed.nibbles.as_ptr().cast()), _mm512_loadu_si512(packed.bytes.as_ptr().cast()))
     };
     let present: u64 = _bzhi_u64(u64::MAX, packed.bitmap.count_ones());
-    // Each byte as 16 bits, so that its nibbles become one byte each.
+    // Each byte becomes 16 bits, so that its nibbles become one byte each.
     let wide = _mm512_cvtepu8_epi16(nibbles);
     let spread = _mm512_or_si512(wide, _mm512_slli_epi16::<4>(wide));
     let spread = _mm512_and_si512(spread, _mm512_set1_epi8(15));
@@ -82,7 +82,7 @@ fn values(packed: &PackedBlock<'_>) -> BlockValues {
     BlockValues { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
 }
 
-/// The number of bytes and words of a block that is passed over.
+/// Counts the bytes and words of a block that is skipped.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn count_512(packed: &PackedBlock<'_>) -> (usize, usize) {

@@ -8,7 +8,7 @@ use super::super::sequential::NATURAL;
 pub(super) struct PackedBlock<'a> {
     /// The mask of AC coefficients that are not zero, from the first one in zigzag order.
     pub(super) bitmap: u64,
-    /// The nibbles of these; below, the bytes, and everything after them.
+    /// The nibbles of these coefficients, followed by their bytes.
     pub(super) nibbles: &'a [u8; 32],
     pub(super) bytes: &'a [u8; 64],
 }
@@ -52,7 +52,7 @@ pub(super) fn plain(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     escapes
 }
 
-/// The natural-order indices of the coefficients that are not zero.
+/// The indices, in natural order, of the coefficients that are not zero.
 pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = (bitmap != 0).then(|| bitmap.trailing_zeros() as usize + 1)?;
@@ -61,7 +61,7 @@ pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The number of bytes and words of a block that is passed over.
+/// Counts the bytes and words of a block that is skipped.
 pub(super) fn count(packed: &PackedBlock<'_>) -> (usize, usize) {
     const FIRSTS: u128 = u128::MAX / 15;
     let count = packed.count();
@@ -70,7 +70,7 @@ pub(super) fn count(packed: &PackedBlock<'_>) -> (usize, usize) {
         let any = nibbles | nibbles >> 1 | nibbles >> 2 | nibbles >> 3;
         !any & FIRSTS
     });
-    // This counts the block's nibbles in each half.
+    // The closure counts the block's nibbles in each half.
     let of = |zeros: u128, count: u32| (zeros & !u128::MAX.checked_shl(4 * count).unwrap_or(0)).count_ones();
     let bytes = (of(low, count.min(32)) + of(high, count.saturating_sub(32))) as usize;
     (bytes, packed.bytes.iter().take(bytes).filter(|byte| **byte == 0).count())

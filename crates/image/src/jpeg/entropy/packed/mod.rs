@@ -1,7 +1,8 @@
 //! The coefficients of a JPEG in a form that is read faster than Huffman codes, without loss.
 //!
-//! Finding the next Huffman code waits for the one before; here, only the lengths of a block do, and its
-//! values are put in their places many at once. All numbers are little-endian:
+//! In a Huffman code, the place of the next value is only known after the one before was decoded. Here only
+//! the lengths in a block depend on each other, and many values are put in their places at once. All numbers
+//! are little-endian:
 //!
 //! | part | bytes | content |
 //! |---|---|---|
@@ -15,8 +16,8 @@
 //! | words | 2 | |
 //! | end | 64 | zeros, so that a whole register can be loaded anywhere |
 //!
-//! Blocks are in the order of MCUs. A region is read from the row in which it begins, and in that row blocks
-//! before it are counted but not expanded.
+//! Blocks are in the order of MCUs. A region is read from the row in which it begins; the blocks before it in
+//! that row are counted but not expanded.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -34,29 +35,30 @@ pub(super) use read::header;
 pub(in crate::jpeg) use write::PackedImage;
 pub(super) use write::Writer;
 
-/// The first bytes, which differ from any image file, and from text.
+/// The first bytes, which differ from those of any image file, and from text.
 const MARK: [u8; 8] = *b"\xF4fbco\r\n\x01";
-/// The number of bytes of the facts.
+/// The number of bytes of the facts at the beginning.
 const FACTS: usize = 48;
-/// Zeros at the end.
+/// The number of zeros at the end.
 const PADDING: usize = 64;
-/// The differences of DC that stand for a byte; below, for a word.
+/// The nibble that says that a difference of DC is a byte.
 const BYTE_DC: i8 = -8;
+/// The nibble that says that a difference of DC is a word.
 const WORD_DC: i8 = i8::MIN;
-/// The number of parts in which a row may begin anywhere.
+/// The number of streams in which a row may begin at any offset.
 const STREAMS: usize = 4;
 
 /// The facts that a reader needs before it reads coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::jpeg) struct Facts {
-    /// The size as stored, before any orientation.
+    /// The width of the image as stored, before any orientation.
     pub(in crate::jpeg) width: u32,
     pub(in crate::jpeg) height: u32,
     /// The number of channels: 1 for grey, 3 for colour.
     pub(in crate::jpeg) channels: u8,
     /// The EXIF orientation, 1 to 8.
     pub(in crate::jpeg) orientation: u8,
-    /// The pixels across an MCU, if regions of the file may be decoded.
+    /// The number of pixels across an MCU, if regions of the file may be decoded.
     pub(in crate::jpeg) mcu_width: Option<u8>,
 }
 

@@ -1,11 +1,12 @@
-//! Reads packed coefficients, in each row from the first MCU that is needed.
+//! Reads packed coefficients, beginning in each row with the first MCU that is needed.
 
 use super::super::block::{Block, COMPONENTS};
 use super::super::library::DecodableScan;
 use super::expand::{self, Escapes, PackedBlock};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
-/// The parts of packed coefficients. Parts in which rows begin anywhere extend to the end of all bytes.
+/// The parts of packed coefficients. The streams, in which rows begin at any offset, extend to the end of all
+/// bytes.
 struct CoefficientParts<'a> {
     header: &'a [u8],
     index: &'a [[u8; 4]],
@@ -16,7 +17,7 @@ struct CoefficientParts<'a> {
 }
 
 impl<'a> CoefficientParts<'a> {
-    /// Splits the bytes; `None` if the sizes do not fit together.
+    /// Splits the bytes into parts; `None` if the sizes do not fit together.
     fn split(packed: &'a [u8]) -> Option<CoefficientParts<'a>> {
         Facts::read(packed)?;
         let (head, rest) = packed.split_first_chunk::<FACTS>()?;
@@ -52,31 +53,31 @@ pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
     CoefficientParts::split(packed).map(|parts| parts.header)
 }
 
-/// The place of the next block.
+/// The place of the next block in each part.
 #[derive(Clone, Copy, Default)]
 struct BlockPlace {
     /// The number of blocks before it.
     block: usize,
-    /// The bytes of each stream before it.
+    /// The number of bytes of each stream before the next block.
     bitmaps: usize,
     nibbles: usize,
     bytes: usize,
     words: usize,
 }
 
-/// Reads an MCU into its blocks.
+/// A function that reads an MCU into its blocks.
 pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Option<()>;
 
-/// A place among the MCUs of packed coefficients.
+/// A position among the MCUs of packed coefficients.
 pub(in super::super) struct Reader<'a> {
     parts: CoefficientParts<'a>,
     /// The component of each block of an MCU.
     components: &'a [u8],
     read_mcu: ReadMcu,
-    /// The column of the next MCU that is asked for.
+    /// The column of the next MCU that the caller asks for.
     column: usize,
     row: usize,
-    /// The column of the MCU at which the streams are.
+    /// The column of the MCU that the streams have reached.
     read_column: usize,
     read_row: Option<usize>,
     place: BlockPlace,
@@ -85,8 +86,8 @@ pub(in super::super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader; `None` if the coefficients do not belong to the scan that their header began, with blocks of
-    /// these components.
+    /// A reader; `None` if the coefficients do not belong to the scan of their header, whose MCU has blocks
+    /// of these components.
     pub(super) fn new(
         packed: &'a [u8],
         scan: &DecodableScan<'_>,
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the next MCU into its blocks, or passes over it.
+    /// Reads the next MCU into its blocks, or skips it.
     #[inline]
     pub(in super::super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
@@ -127,7 +128,7 @@ impl<'a> Reader<'a> {
         self.sound
     }
 
-    /// Reads the MCU that is asked for, with the given functions to expand and to count blocks.
+    /// Reads the MCU that the caller asks for, with the given functions to expand and to count blocks.
     #[inline(always)]
     pub(super) fn mcu(
         &mut self,
@@ -176,16 +177,15 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The AC coefficients of the block at a place of its MCU, if it has any, up to their bytes and words;
-    /// and its DC.
+    /// The AC coefficients of a block of the MCU up to their bytes and words, if it has any, and its DC.
     #[inline(always)]
     fn block(&mut self, in_mcu: usize) -> Option<(Option<PackedBlock<'a>>, i16)> {
         let CoefficientParts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
         let length = head & 15;
-        // There is no branch, since it cannot be predicted which differences are nibbles. Padding follows the
-        // bytes.
+        // The code has no branch, because the processor could not predict which differences are nibbles.
+        // Padding follows the bytes.
         let (nibble, byte) = (head as i8 >> 4, *bytes.get(self.place.bytes)? as i8);
         let is_byte = nibble == BYTE_DC;
         self.place.bytes += usize::from(is_byte);
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         let bits = (u64::BITS as u8).checked_sub(length * 8)?;
         let place = &mut self.place;
         let bitmap = u64::from_le_bytes(*bitmaps.get(place.bitmaps..)?.first_chunk()?) & (u64::MAX >> bits);
-        // There are 63 AC coefficients.
+        // A block has 63 AC coefficients.
         let bitmap = bitmap & (u64::MAX >> 1);
         let packed = PackedBlock {
             bitmap,
@@ -214,14 +214,14 @@ impl<'a> Reader<'a> {
         Some((Some(packed), dc))
     }
 
-    /// Passes over the bytes and words of a block.
+    /// Skips the bytes and words of a block.
     #[inline(always)]
     fn pass(&mut self, bytes: usize, words: usize) {
         self.place.bytes += bytes;
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Puts words at the coefficients in `which`, counted among those that are not zero.
+    /// Puts words in the places of the coefficients in `which`, which counts among those that are not zero.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in

@@ -1,10 +1,11 @@
-//! Every way to expand must give the result of plain code, and damage must never cause more than an error.
+//! Tests that every function that expands gives the result of the plain code, and that damage never causes
+//! more than an error.
 
 use super::expand::{self, Count, Escapes, Expand, PackedBlock};
 use crate::RowKey;
 use crate::draws::Draws;
 
-/// The ways that this machine has.
+/// The functions that this machine can run.
 fn ways() -> Vec<(&'static str, (Expand, Count))> {
     #[cfg(target_arch = "x86_64")]
     let ways = [("AVX2", super::avx2::ways()), ("AVX-512", super::avx512::ways())];
@@ -33,7 +34,7 @@ fn all_ways_expand_alike() {
         for (name, (way, count)) in ways() {
             let mut block = [2; 64];
             let found: Escapes = way(&packed, &mut block);
-            // DC is put there afterwards.
+            // The reader sets DC afterwards.
             block[0] = 0;
             assert_eq!((found, block), (escapes, plain), "{name}, round {round}");
             assert_eq!(count(&packed), counted, "{name}, round {round}");

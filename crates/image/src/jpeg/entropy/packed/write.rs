@@ -7,21 +7,22 @@ use super::super::frame::Frame;
 use super::super::sequential::NATURAL;
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
-/// The values that fit a nibble.
+/// The values that fit into a nibble.
 const NIBBLE: std::ops::RangeInclusive<i16> = -8..=7;
 
-/// The values of AC, and below of DC, for which a baseline JPEG has codes.
+/// The values of AC for which a baseline JPEG has codes.
 const BASELINE_AC: std::ops::RangeInclusive<i16> = -1023..=1023;
+/// The values of DC for which a baseline JPEG has codes.
 const BASELINE_DC: std::ops::RangeInclusive<i16> = -1024..=1023;
 
-/// Packed coefficients.
+/// The packed coefficients of one image.
 pub(in crate::jpeg) struct PackedImage {
     pub(in crate::jpeg) bytes: Vec<u8>,
     /// Whether a baseline JPEG can have these coefficients.
     pub(in crate::jpeg) fits_baseline: bool,
 }
 
-/// The growing parts of packed coefficients.
+/// The parts of packed coefficients, which grow block by block.
 pub(in super::super) struct Writer {
     mcus_per_row: usize,
     mcu_rows: usize,
@@ -109,7 +110,7 @@ impl Writer {
         let mut left = mask.reverse_bits() >> 1;
         let length = (u64::BITS - left.leading_zeros()).div_ceil(u8::BITS) as u8;
         extend(&mut self.bitmaps, left.to_le_bytes(), length.into());
-        // There is no branch for each value, since it could not be predicted.
+        // The loop has no branch for each value, because the processor could not predict it.
         let ([mut values, mut escapes], [mut count, mut escaped]) = ([[0i16; 64]; 2], [0; 2]);
         while left != 0 {
             let value = block[usize::from(NATURAL[left.trailing_zeros() as usize + 1])];
@@ -137,7 +138,7 @@ impl Writer {
         length
     }
 
-    /// All parts together; `None` if they are too large for the numbers of the format.
+    /// Joins all parts; `None` if they are too large for the numbers of the format.
     pub(in super::super) fn finish(self, facts: Facts, header: &[u8]) -> Option<PackedImage> {
         let streams = [&self.bitmaps, &self.nibbles, &self.bytes, &self.words];
         let sizes = [header.len(), self.mcus_per_row, self.mcu_rows];
@@ -160,7 +161,7 @@ impl Writer {
     }
 }
 
-/// Adds the first `count` of `bytes`: a copy of a constant length is faster.
+/// Appends the first `count` of `bytes`. A copy of a constant length is faster.
 #[inline(always)]
 fn extend<const N: usize>(to: &mut Vec<u8>, bytes: [u8; N], count: usize) {
     let before = to.len();

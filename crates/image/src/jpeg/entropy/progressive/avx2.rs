@@ -1,4 +1,4 @@
-//! The loops over blocks with AVX2, and with the instructions for bits that come with it.
+//! The loops over blocks with AVX2 and the bit instructions of the same processors.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -47,7 +47,7 @@ impl Masks for Instructions {
             for (part, place) in block.as_chunks_mut::<16>().0.iter_mut().zip(&PLACES) {
                 let bytes = _mm256_load_si256((&raw const place.bytes).cast());
                 let bits = _mm256_load_si256((&raw const place.bits).cast());
-                // All bits are ones for a coefficient whose bit is one.
+                // The register gets all ones for each coefficient whose bit is one.
                 let spread =
                     |mask| _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
                 let values = _mm256_loadu_si256(part.as_ptr().cast());
@@ -59,7 +59,7 @@ impl Masks for Instructions {
     }
 }
 
-/// The places of the bits of 16 coefficients in natural order, in a mask that each half of a register has:
+/// Where the bits of 16 coefficients in natural order are in a mask, which both halves of a register hold:
 /// the byte of each, and its bit in that byte.
 #[repr(C, align(32))]
 struct BitPlaces {

@@ -1,56 +1,58 @@
 //! The AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and G.1.2.3).
 //!
-//! Each block has a mask of its coefficients that are not zero, so that a refining scan finds those that it
-//! corrects and the zeros that it counts without looking at the block, and reads all corrections up to the
-//! next code at once. The place of a code depends on that of the one before, so the work to find it is as
-//! short as possible, and everything else waits until the block ends: then all of its coefficients are
-//! changed together.
+//! Each block has a mask of its coefficients that are not zero. With it, a refining scan finds the
+//! coefficients that it corrects and the zeros that it counts without reading the block, and reads all
+//! corrections up to the next code at once. The place of a code depends on the code before, so finding it
+//! takes as little work as possible. Everything else waits until the block ends: then all of its coefficients
+//! are changed together.
 
 use super::super::bits::Reader;
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::tables::{AcTable, END, First, Refine};
 
-/// The codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
+/// The number of codes that are read between refills of 56 bits: 4 x 10 bits, or 26 for one that is not in
+/// the index and 3 x 10.
 const CODES: usize = 4;
 /// The number of bits that are read at once.
 const AT_ONCE: u32 = 56;
-/// The bits that are still available after the longest code and its sign or number.
+/// The number of bits that are still available after the longest code and its sign or number.
 const AFTER_CODE: u32 = AT_ONCE - 31;
 
-/// The coefficients that a scan sends.
+/// The range of coefficients that a scan sends, and their lowest bit.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
-    /// The first and last, in zigzag order.
+    /// The first and the last coefficient, in zigzag order.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The lowest bit that is sent.
+    /// The lowest bit that the scan sends.
     pub(super) low: u8,
 }
 
 impl Band {
-    /// The bits of the coefficients from `from` on, which is at most the last one.
+    /// The mask of the coefficients from `from` on, which is at most the last one.
     fn from(self, from: u32) -> u64 {
         (u64::MAX >> from) & (u64::MAX << (63 - self.last))
     }
 }
 
-/// The bit of a coefficient in the mask of a block: that of the first one is the highest, as in the data.
+/// The bit of a coefficient in the mask of a block. The first coefficient has the highest bit, as in the
+/// data.
 fn bit(at: u32) -> u64 {
     1 << 63 >> at
 }
 
-/// Operations of a machine on the mask of a block.
+/// The operations on the mask of a block, for one kind of machine.
 pub(super) trait Masks {
     /// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or an equivalent.
     fn deposit(bits: u64, mask: u64) -> u64;
 
-    /// Adds `step` to coefficients, away from zero; zeros become `step`, or `-step` if they are in
-    /// `negative`.
+    /// Adds `step` to the coefficients in `which`, away from zero. Zeros become `step`, or `-step` if they
+    /// are in `negative`.
     fn raise(block: &mut Block, which: u64, negative: u64, step: i16);
 }
 
-/// Reads the first bits of a block. Returns how many more blocks end where they begin.
+/// Reads the first bits of a block. Returns how many of the next blocks end where they begin.
 #[inline(always)]
 pub(super) fn first(
     bits: &mut Reader<'_>,
@@ -81,7 +83,7 @@ pub(super) fn first(
             block[usize::from(NATURAL[at as usize])] = value;
             *nonzero |= if value != 0 { bit(at) } else { 0 };
             if at == band.last {
-                // A run of zeros never ends a block.
+                // A code for a run of zeros never ends a block.
                 bits.head.damaged |= entry.value == 0;
                 return 0;
             }
@@ -89,7 +91,7 @@ pub(super) fn first(
     }
 }
 
-/// Refines a block. Returns how many more blocks have only corrections.
+/// Refines a block. Returns how many of the next blocks have only corrections.
 #[inline(always)]
 pub(super) fn refine<M: Masks>(
     bits: &mut Reader<'_>,
@@ -99,14 +101,14 @@ pub(super) fn refine<M: Masks>(
 ) -> u32 {
     let whole = band.from(band.first);
     let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
-    // One bit, at the number of zeros that are left: a shift and one instruction find the zero that a code
-    // refers to.
+    // A single bit stands at the number of zeros that are left, so that a shift and one instruction find the
+    // zero that a code refers to.
     let mut left = 1 << zeros.count_ones();
     let (mut at, mut raised) = (band.first, 0);
     let (mut new, mut negative) = (0, 0);
     bits.refill();
     let run = loop {
-        // The index needs fewer bits than are left of the last refill, so it does not wait for the next one.
+        // The index needs fewer bits than the last refill has left, so it does not wait for the next one.
         let mut entry = table.short(bits.peek());
         bits.refill();
         if entry.length == 0 {
@@ -124,7 +126,7 @@ pub(super) fn refine<M: Masks>(
             raised = append(bits, raised, (which & band.from(at)).count_ones());
             break entry.value as u32 - 1;
         }
-        // The code passes over some zeros, and over coefficients that are corrected.
+        // The code skips some zeros, and coefficients that are corrected.
         left >>= entry.advance % END;
         let found = M::deposit(left, zeros);
         if found == 0 {
@@ -155,14 +157,14 @@ pub(super) fn correct<M: Masks>(bits: &mut Reader<'_>, band: Band, (block, nonze
     M::raise(block, M::deposit(raised, which), 0, 1 << band.low);
 }
 
-/// Whether a block has anything to correct.
+/// Whether a block has a coefficient to correct.
 #[inline(always)]
 pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
 /// Appends `count` bits to `read`, which collects the bits of a block. At least [`AFTER_CODE`] bits are
-/// loaded before, and those of an index afterwards.
+/// loaded before the call, and enough for an index after it.
 #[inline(always)]
 fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {
@@ -178,7 +180,7 @@ fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
         bits.refill();
         return read;
     }
-    // There are two shifts, since there may be no bit to read.
+    // The shift is done in two parts, because there may be no bit to read.
     read = read << count | bits.peek() >> 1 >> (63 - count);
     bits.consume(count as u8);
     read

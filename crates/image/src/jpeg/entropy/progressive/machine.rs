@@ -9,7 +9,7 @@ use super::bands::Masks;
 use super::rows::{AcRows, Data};
 use super::tables::{AcTable, First, Refine};
 
-/// The loops of scans of AC; they return `None` if a scan is not sound.
+/// The loops over AC scans. They return `None` if a scan is invalid.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
     pub(super) first: fn(&mut AcRows<'_>, &mut Data<'_>, &AcTable<First>) -> Option<()>,
@@ -17,7 +17,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The fastest on this machine.
+    /// The fastest loops that this machine can run.
     pub(super) fn detected() -> Machine {
         #[cfg(target_arch = "x86_64")]
         if avx2::is_here() {
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// The loops bit by bit, for any machine.
+/// The loops for any machine, which work bit by bit.
 struct Plain;
 
 impl Masks for Plain {

@@ -1,7 +1,7 @@
 //! Progressive JPEG (ITU-T T.81, annex G): reads all scans, from the file to the coefficients.
 //!
-//! A file is declined if it is not sound, if anything but Huffman tables, comments and scans is between its
-//! scans, and if its scans do not send every bit of every coefficient: the library smooths such images.
+//! A file is declined if it is invalid, if it has anything but Huffman tables, comments and scans between its
+//! scans, or if its scans do not send every bit of every coefficient: the library smooths such images.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,7 +20,7 @@ use scan::{Definitions, Lookups, Scan, SentBits};
 
 const SOF_PROGRESSIVE: u8 = 0xC2;
 
-/// One thread's tables.
+/// The tables of a thread.
 #[derive(Default)]
 pub(super) struct Progressive {
     lookups: Lookups,

@@ -1,4 +1,4 @@
-//! The loops over the blocks of a scan of AC.
+//! The loops over the blocks of an AC scan.
 
 use super::super::bits::{Bits, Head};
 use super::super::block::Block;
@@ -13,8 +13,9 @@ const RESTARTS: u8 = 8;
 /// The data of a scan.
 pub(super) struct Data<'a> {
     pub(super) bits: Bits<'a>,
-    /// The MCUs between restart markers; below, those until the next marker, and its number.
+    /// The number of MCUs between restart markers.
     pub(super) interval: usize,
+    /// The number of MCUs until the next marker.
     pub(super) until_restart: usize,
     pub(super) restart: u8,
 }
@@ -37,14 +38,14 @@ impl Data<'_> {
         Some(due)
     }
 
-    /// Whether a block that begins at a place needs [`go_on`](Self::go_on) first.
+    /// Whether [`go_on`](Self::go_on) must be called before a block at a position is read.
     #[inline(always)]
     fn needs_more(&self, head: Head) -> bool {
         self.interval > 0 || !self.bits.covers(head)
     }
 
-    /// Continues at a place, with the bits of the next block. `None` if a restart marker comes before a run
-    /// that has `run` more blocks is over.
+    /// Continues at a position, with the bits of the next block. Returns `None` if a restart marker comes
+    /// before a run that has `run` more blocks is over.
     #[inline(never)]
     fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
         self.bits.go_to(head);
@@ -56,18 +57,18 @@ impl Data<'_> {
     }
 }
 
-/// The blocks of the component of a scan of AC.
+/// The blocks of the one component of an AC scan.
 pub(super) struct AcRows<'a> {
     pub(super) planes: &'a mut Planes,
     pub(super) grid: Grid,
     pub(super) band: Band,
-    /// Whether this is the first scan of the component, which clears its blocks on its way: they are read
-    /// from memory once.
+    /// Whether this is the first scan of the component. Such a scan also clears the blocks, so that they are
+    /// read from memory once.
     pub(super) clears: bool,
 }
 
 impl AcRows<'_> {
-    /// The blocks of each row, with the masks of non-zero coefficients.
+    /// Iterates over the blocks of each row, with the masks of non-zero coefficients.
     fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
         let Grid { start, stride, width, height, .. } = self.grid;
         let blocks = self.planes.blocks[start..].chunks_mut(stride);

@@ -26,7 +26,7 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    /// Reads the content of a DHT segment; `None` if it is not sound.
+    /// Reads the content of a DHT segment; `None` if it is invalid.
     pub(super) fn add(&mut self, mut content: &[u8]) -> Option<()> {
         while let Some((number, rest)) = content.split_first() {
             let kind = match number >> 4 {
@@ -42,7 +42,7 @@ impl Definitions {
     }
 }
 
-/// Lookup tables, kept from one image to the next.
+/// The lookup tables, which are reused for each image.
 #[derive(Default)]
 pub(super) struct Lookups {
     dc: Known<DcTable>,
@@ -54,7 +54,7 @@ fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) ->
     known.table(definition.as_ref()?)
 }
 
-/// The lowest bit of each coefficient of each component that was sent so far; `None` if none was.
+/// For each coefficient of each component, the lowest bit that was sent so far; `None` if none was.
 pub(super) struct SentBits(Vec<[Option<u8>; COEFFICIENTS]>);
 
 impl SentBits {
@@ -94,8 +94,9 @@ struct ScanHeader {
     components: Vec<(usize, usize, usize)>,
     first: u8,
     last: u8,
-    /// The lowest bit that was sent before, 0 if none was; below, the lowest bit that this scan sends.
+    /// The lowest bit that was sent before; 0 if none was.
     high: u8,
+    /// The lowest bit that this scan sends.
     low: u8,
 }
 
@@ -124,7 +125,7 @@ impl ScanHeader {
     }
 }
 
-/// A scan that is decoded.
+/// A scan of a progressive JPEG.
 pub(super) struct Scan<'a> {
     pub(super) frame: &'a Frame,
     pub(super) definitions: &'a Definitions,
@@ -133,8 +134,8 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Decodes a scan into `planes`; its header has this content, and its data begins `data`. Returns the
-    /// bytes from the next marker on; `None` if anything is not sound.
+    /// Decodes a scan into `planes`. The header of the scan has this content, and `data` begins with its
+    /// data. Returns the bytes from the next marker on; `None` if anything is invalid.
     pub(super) fn decode<'d>(
         &self,
         (content, data): (&[u8], &'d [u8]),
@@ -177,11 +178,11 @@ impl Scan<'_> {
     }
 }
 
-/// One block of each MCU of a scan of DC.
+/// One block of each MCU of a DC scan.
 struct Unit {
-    /// Its component's place in the scan.
+    /// The place of the block's component in the scan.
     component: usize,
-    /// The first block, and the distances between blocks, across and down.
+    /// The first block, and the distances to the next blocks across and down.
     start: usize,
     across: usize,
     down: usize,

@@ -1,36 +1,36 @@
 //! Tables that look up the next bits of the scans of a progressive JPEG (ITU-T T.81, annex G).
 //!
-//! Most such files have a table of their own for each scan, so making one must be quick as well.
+//! Most progressive files have a table of their own for each scan, so making one must be quick as well.
 
 use std::marker::PhantomData;
 
-use super::super::tables::{CodeTable, Codes, Definition, LONGEST};
+use super::super::tables::{CodeTable, Codes, Definition, MAX_CODE_BITS};
 
-/// The number of bits that look up a symbol.
+/// The number of bits with which a symbol is looked up.
 const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
 /// A distance beyond the end of any band, which marks a code that ends blocks.
 pub(super) const END: u8 = 64;
-/// The most bits of a value of 8-bit samples.
-const LARGEST: u8 = 10;
+/// The most bits that a value of 8-bit samples has.
+const MAX_VALUE_BITS: u8 = 10;
 
 /// A code and what follows it.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct CodeEntry {
-    /// The coefficient; for a code that ends blocks, their number.
+    /// The value of the coefficient, or the number of blocks for a code that ends blocks.
     pub(super) value: i16,
     /// The number of coefficients that the code advances.
     pub(super) advance: u8,
-    /// The number of its bits; 0 if they are not a code. In an index they may be more than it has: then the
-    /// value is the length of the code, and the distance its symbol.
+    /// The number of bits of the entry; 0 if the bits are not a code. An entry of an index may have more bits
+    /// than the index: then the value is the length of the code, and the distance its symbol.
     pub(super) length: u8,
 }
 
-/// The way in which the symbols of a kind of scan are read.
+/// How the symbols of a kind of scan are read.
 pub(super) trait Symbols {
-    /// The entry of a symbol whose code has `length` of the bits.
+    /// The entry of a symbol whose code has `length` bits.
     fn entry(length: u8, symbol: u8, bits: u64) -> CodeEntry;
 }
 
@@ -66,10 +66,10 @@ impl<S: Symbols> AcTable<S> {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
-    /// The entry at the beginning of `bits`, of any length, after `short` of the index.
+    /// The entry at the beginning of `bits`, whatever its length, after the index gave `short`.
     #[cold]
     pub(super) fn long(&self, bits: u64, short: CodeEntry) -> CodeEntry {
-        const { assert!(LONGEST + 15 <= 56, "a code and its value are there after a refill") };
+        const { assert!(MAX_CODE_BITS + 15 <= 56, "a code and its value are there after a refill") };
         match short.value {
             0 => {
                 let found = self.codes.find(bits, INDEX);
@@ -80,13 +80,13 @@ impl<S: Symbols> AcTable<S> {
     }
 }
 
-/// The number of blocks that a code ends; the number has `size` more bits.
+/// The entry of a code that ends blocks, whose number follows in `size` bits.
 fn end(length: u8, size: u8, bits: u64) -> CodeEntry {
     let more = (bits << length >> 1 >> (63 - size)) as i16;
     CodeEntry { value: (1 << size) + more, advance: END, length: length + size }
 }
 
-/// A scan that is the first of its band.
+/// The symbols of the first scan of a band.
 pub(super) struct First;
 
 impl Symbols for First {
@@ -95,7 +95,7 @@ impl Symbols for First {
         match (symbol >> 4, symbol & 15) {
             (15, 0) => CodeEntry { value: 0, advance: 16, length },
             (size, 0) => end(length, size, bits),
-            (_, size) if size > LARGEST => CodeEntry::default(),
+            (_, size) if size > MAX_VALUE_BITS => CodeEntry::default(),
             (run, size) => {
                 let from = bits << length;
                 let magnitude = (from >> (64 - size)) as i16;
@@ -106,7 +106,8 @@ impl Symbols for First {
     }
 }
 
-/// A scan that refines its band. The value of an entry is the sign of a new coefficient: 1, -1 or none.
+/// The symbols of a scan that refines its band. The value of an entry is the sign of a new coefficient: 1, -1
+/// or none.
 pub(super) struct Refine;
 
 impl Symbols for Refine {

@@ -1,4 +1,4 @@
-//! Rows made by this crate must equal those of the library.
+//! Tests that rows made by this crate equal those of the library.
 
 use super::super::Request;
 use super::super::library::Library;
@@ -10,7 +10,7 @@ use crate::jpeg::ffi;
 /// The bits in the index of a coefficient that is among the first four in both directions.
 const LOWEST: usize = 0b011_011;
 
-/// The functions that this machine has: each transform, and each conversion of colours.
+/// The combinations of a transform and a conversion of colours that this machine can run.
 fn ways() -> Vec<Functions> {
     let with = |transform| {
         let reduced = transform::reduced();
@@ -19,7 +19,8 @@ fn ways() -> Vec<Functions> {
     transform::all().flat_map(with).collect()
 }
 
-/// Coefficients of every size, even larger than encoders write, and blocks that are flat or nearly so.
+/// Fills a block with coefficients of every size, even larger than encoders write, and sometimes leaves it
+/// flat or nearly so.
 fn fill(draws: &mut Draws, block: &mut Block) {
     let most = 1 << (1 + draws.below(16));
     *block = [0; 64];
@@ -70,7 +71,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
     let (mut whole, mut reduced) = (0, 0);
     for seed in 0..1600 {
         let reduction = 1 << [0, 0, 0, 1, 2, 3][draws.below(6) as usize];
-        // Some are wider than the number of pixels that any of the functions makes at a time.
+        // Some images are wider than the number of pixels that any function makes at a time.
         let most = if draws.below(4) == 0 { 1200 } else { 190 };
         let (width, height) = (1 + draws.below(most * reduction), 1 + draws.below(70 * reduction));
         let rgb = vec![0; width as usize * height as usize * 3];

@@ -1,4 +1,5 @@
-//! The transform with AVX2: two blocks at a time, with less work if they have only their lowest frequencies.
+//! The transform with AVX2: two blocks at a time, with less work for blocks that have only their lowest
+//! frequencies.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -7,14 +8,14 @@ use super::super::block::Block;
 use super::constants::*;
 use super::job::{Job, SIDE, Transform};
 
-/// The shifts as the intrinsics take them.
+/// The shifts as the type that intrinsics take.
 const FIRST: i32 = FIRST_SHIFT as i32;
 const SECOND: i32 = SECOND_SHIFT as i32;
-/// Bits after the point of a constant, as the intrinsics take them.
+/// The number of fractional bits of a constant, as the type that intrinsics take.
 const BITS: i32 = CONSTANT_BITS as i32;
 /// The number of blocks in a register.
 pub(super) const BLOCKS: usize = 2;
-/// Bytes of a row of a block.
+/// The number of bytes of a row of a block.
 const ROW: usize = 16;
 
 /// The function, if this machine has the required features.
@@ -35,7 +36,7 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
 }
 
 /// # Safety
-/// Eight rows of eight bytes from each start on, with this pitch, are within the samples.
+/// Eight rows of eight bytes, from each start on and with this pitch, must be within the samples.
 #[target_feature(enable = "avx2")]
 unsafe fn transform_256(
     blocks: &[&Block; BLOCKS],
@@ -48,8 +49,8 @@ unsafe fn transform_256(
     let upper = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
     let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], upper), lower);
     let is_low = is_zero(_mm256_or_si256(right, lower));
-    // These blocks have no AC below the first row: the library skips their first pass, which differs if it
-    // overflows.
+    // These blocks have no AC below the first row. The library skips their first pass, and the result differs
+    // if that pass would overflow.
     let flat = without(_mm256_or_si256(upper, lower));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
@@ -96,11 +97,11 @@ pub(super) fn is_zero(numbers: __m256i) -> bool {
     _mm256_testz_si256(numbers, numbers) == 1
 }
 
-/// Pixels around zero for blocks with DC alone, whose `rows` these are: the pixels of two rows.
+/// The pixels around zero of two rows, for blocks that have only DC, given in `rows`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(rows: __m256i) -> __m256i {
-    // Both passes divide by 32 together, and round half of it up.
+    // Both passes together divide by 32 and round halves up.
     let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(rows);
     let half = _mm256_and_si256(_mm256_srli_epi16::<4>(shifted), _mm256_set1_epi16(1));
     let level = _mm256_add_epi16(_mm256_srai_epi16::<5>(shifted), half);
@@ -108,10 +109,10 @@ fn same(rows: __m256i) -> __m256i {
     _mm256_shuffle_epi8(bytes, _mm256_setzero_si256())
 }
 
-/// Stores eight rows of both blocks; each register has two of them.
+/// Stores eight rows of both blocks; each register holds two of them.
 ///
 /// # Safety
-/// The requirement of [`transform_256`].
+/// The requirement of [`transform_256`] must hold.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
@@ -131,7 +132,7 @@ unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize),
     }
 }
 
-/// Sets all bits of the halves without any coefficient.
+/// Sets all bits of the halves that have no coefficient.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn without(coefficients: __m256i) -> __m256i {
@@ -139,7 +140,7 @@ pub(super) fn without(coefficients: __m256i) -> __m256i {
     _mm256_and_si256(without, _mm256_shuffle_epi32::<SWAPPED>(without))
 }
 
-/// The rows of two blocks of 8x8 numbers of 16 bits: each register has one of each block.
+/// The rows of two blocks of 8x8 16-bit numbers; each register holds one row of each block.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
@@ -153,14 +154,14 @@ pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
     rows
 }
 
-/// Exchanges rows and columns in each block.
+/// Swaps rows and columns in each block.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
     interleaved(interleaved(interleaved(rows)))
 }
 
-/// Mixes each row with the fourth after it.
+/// Interleaves each row with the fourth row after it.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
@@ -168,7 +169,7 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass, over every column.
+/// One pass over every column.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
@@ -196,8 +197,7 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     combined::<SHIFT, _>(even, odd)
 }
 
-/// A [`pass`] over rows of which the last four are zeros: the first and third of them, and the fourth and
-/// second.
+/// A [`pass`] over rows whose last four are zeros, given as the first and third and as the fourth and second.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums<N>) -> [__m256i; 8] {
@@ -218,7 +218,7 @@ fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums
     combined::<SHIFT, _>(even, odd)
 }
 
-/// The sums and differences of both halves of a pass.
+/// Combines both halves of a pass: their sums and differences.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>; 4]) -> [__m256i; 8] {
@@ -230,8 +230,7 @@ fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>;
     done
 }
 
-/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one unless that is
-/// zeros.
+/// 32-bit numbers for the lower half of each block's columns, and for the upper half unless it is zeros.
 pub(super) type Sums<const N: usize> = [__m256i; N];
 
 /// The numbers of two rows, interleaved.
@@ -277,7 +276,7 @@ pub(super) fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> 
     a
 }
 
-/// A row with `BITS` bits after the point, plus half of the unit that is rounded away in the end.
+/// A row with `BITS` fractional bits, plus half of the unit that is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2> {
@@ -289,7 +288,7 @@ pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2
     sums
 }
 
-/// A [`widened`] lower half of a row.
+/// The lower half of a row, [widened](widened).
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened_first<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<1> {

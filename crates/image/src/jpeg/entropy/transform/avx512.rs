@@ -40,8 +40,8 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
     // Most blocks have only their lowest frequencies.
     let is_low = is_zero(lower) && _mm512_test_epi64_mask(any, any) & UPPER_COLUMNS == 0;
     let mut columns = if is_low { low_pass::<FIRST_SHIFT>(rows) } else { pass::<FIRST_SHIFT>(rows) };
-    // These blocks have no AC below the first row: the library skips their first pass, which differs if it
-    // overflows.
+    // These blocks have no AC below the first row. The library skips their first pass, and the result differs
+    // if that pass would overflow.
     let any = _mm512_test_epi64_mask(below, below);
     let flat = !(any | any >> 1) & !UPPER_COLUMNS;
     if flat != 0 {
@@ -58,7 +58,7 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
     unsafe { write(pairs, job, samples) }
 }
 
-/// The numbers of a row of each block that are not in its first column.
+/// Selects the numbers in a row of each block except the first column.
 const AC_OF_FIRST_ROW: u32 = 0xFEFE_FEFE;
 /// The upper halves of the rows of each block.
 const UPPER_COLUMNS: u8 = 0b1010_1010;
@@ -69,21 +69,21 @@ fn is_zero(numbers: __m512i) -> bool {
     _mm512_test_epi64_mask(numbers, numbers) == 0
 }
 
-/// Pixels around zero for blocks with DC alone, whose `rows` these are: the pixels of two rows.
+/// The pixels around zero of two rows, for blocks that have only DC, given in `rows`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn same(rows: __m512i) -> __m512i {
-    // Both passes divide by 32 together, and round half of it up.
+    // Both passes together divide by 32 and round halves up.
     let shifted = _mm512_slli_epi16::<PASS_BITS>(rows);
     let half = _mm512_and_si512(_mm512_srli_epi16::<4>(shifted), _mm512_set1_epi16(1));
     let level = _mm512_add_epi16(_mm512_srai_epi16::<5>(shifted), half);
     _mm512_shuffle_epi8(_mm512_packs_epi16(level, level), _mm512_setzero_si512())
 }
 
-/// Stores eight rows of four blocks; each register has two of them.
+/// Stores eight rows of four blocks; each register holds two of them.
 ///
 /// # Safety
-/// The places of the job are within the samples.
+/// The places of the job must be within the samples.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 unsafe fn write(pixels: [__m512i; 4], job: &Job<'_>, samples: &mut [u8]) {
@@ -108,10 +108,10 @@ unsafe fn write(pixels: [__m512i; 4], job: &Job<'_>, samples: &mut [u8]) {
     }
 }
 
-/// The rows of four blocks of 8x8: each register has one of each block.
+/// The rows of four blocks of 8x8 numbers; each register holds one row of each block.
 ///
 /// # Safety
-/// 128 bytes may be read from each pointer.
+/// 128 bytes must be readable from each pointer.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 unsafe fn by_rows(blocks: [*const u8; TRANSFORMS]) -> [__m512i; 8] {
@@ -137,14 +137,14 @@ unsafe fn by_rows(blocks: [*const u8; TRANSFORMS]) -> [__m512i; 8] {
     rows
 }
 
-/// Exchanges rows and columns in each block.
+/// Swaps rows and columns in each block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn transposed(rows: [__m512i; 8]) -> [__m512i; 8] {
     interleaved(interleaved(interleaved(rows)))
 }
 
-/// Mixes each row with the fourth after it.
+/// Interleaves each row with the fourth row after it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
@@ -152,7 +152,7 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass, over every column.
+/// One pass over every column.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
@@ -203,7 +203,7 @@ fn low_pass<const SHIFT: u32>([zero, one, two, three, ..]: [__m512i; 8]) -> [__m
     combined::<SHIFT>(even, odd)
 }
 
-/// The sums and differences of both halves of a pass.
+/// Combines both halves of a pass: their sums and differences.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn combined<const SHIFT: u32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m512i; 8] {
@@ -215,7 +215,7 @@ fn combined<const SHIFT: u32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m512i; 8] {
     done
 }
 
-/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one.
+/// 32-bit numbers for the lower half of each block's columns, and for the upper half.
 type Sums = [__m512i; 2];
 
 /// The numbers of two rows, interleaved.
@@ -245,7 +245,7 @@ fn difference(a: Sums, b: Sums) -> Sums {
     [_mm512_sub_epi32(a[0], b[0]), _mm512_sub_epi32(a[1], b[1])]
 }
 
-/// A row with the bits of constants after the point, plus half of the unit that is rounded away in the end.
+/// A row with the fractional bits of constants, plus half of the unit that is rounded away in the end.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn widened<const SHIFT: u32>(row: __m512i) -> Sums {

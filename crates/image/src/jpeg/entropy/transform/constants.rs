@@ -1,15 +1,16 @@
 //! The numbers of the transform, of Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
 
-/// The bits after the point of a constant; below, those that the first pass leaves.
+/// The number of fractional bits of a constant.
 pub(super) const CONSTANT_BITS: u32 = 13;
+/// The number of fractional bits that the first pass leaves.
 pub(super) const PASS_BITS: u32 = 2;
-/// The bits that each pass rounds away. The second one divides by 8 as well.
+/// The number of bits that each pass rounds away. The second pass divides by 8 as well.
 pub(super) const FIRST_SHIFT: u32 = CONSTANT_BITS - PASS_BITS;
 pub(super) const SECOND_SHIFT: u32 = CONSTANT_BITS + PASS_BITS + 3;
 /// The number to add to signed bytes around zero to get unsigned levels.
 pub(super) const CENTRE: i8 = i8::MIN;
 
-/// A number with [`CONSTANT_BITS`].
+/// Converts a number to fixed point with [`CONSTANT_BITS`] fractional bits.
 const fn fixed(number: f64) -> i16 {
     (number * (1 << CONSTANT_BITS) as f64 + 0.5) as i16
 }

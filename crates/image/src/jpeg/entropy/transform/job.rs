@@ -15,13 +15,13 @@ pub(in super::super) const TRANSFORMS: usize = 4;
 #[derive(Clone, Copy)]
 pub(in super::super) struct Job<'a> {
     pub(in super::super) blocks: [&'a Block; TRANSFORMS],
-    /// Samples across and down a block: 8, or 4, 2 or 1 at a reduced scale.
+    /// The number of samples across and down a block: 8, or 4, 2 or 1 at a reduced scale.
     pub(in super::super) side: usize,
     /// The quantisation steps of the coefficients.
     pub(in super::super) quantization: &'a [u16; 64],
-    /// The offset of the first row of each block, from `start` on; below, the bytes from each row to the
-    /// next. (This refers to numbers that were stored long ago: loading numbers into registers right after
-    /// they were stored one by one would stall.)
+    /// The offset of the first row of each block, from `start` on. (They are read from memory that was
+    /// written long before: loading numbers into registers right after they were stored one by one would
+    /// stall.)
     pub(in super::super) start: usize,
     pub(in super::super) offsets: &'a [usize; TRANSFORMS],
     pub(in super::super) pitch: usize,
@@ -38,8 +38,8 @@ impl Job<'_> {
     }
 }
 
-/// Makes the samples of a job.
+/// A function that makes the samples of a job.
 ///
 /// # Panics
-/// If a place is not within the samples.
+/// Panics if a place is not within the samples.
 pub(in super::super) type Transform = fn(&Job<'_>, &mut [u8]);

@@ -1,7 +1,7 @@
-//! The transform to blocks of fewer samples with AVX2: 4, 2 or 1 across and down, from the lowest frequencies
+//! The transform to smaller blocks with AVX2: 4, 2 or 1 samples across and down, from the lowest frequencies
 //! of the blocks.
 //!
-//! The constants are those of the library, for an image at a half, a quarter or an eighth of its scale.
+//! The constants are those of the library for an image at half, a quarter or an eighth of its scale.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -11,18 +11,18 @@ use super::avx2::*;
 use super::constants::*;
 use super::job::{Job, Transform};
 
-/// The bits that are rounded away for four samples, and below for two: those of a whole block, for sums that
-/// are twice and four times as large.
+/// The number of bits that are rounded away for four samples: those of a whole block, for sums that are twice
+/// as large.
 const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
 const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
 const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
 const SECOND_OF_2: i32 = SECOND_SHIFT as i32 + 2;
-/// The bits after the point of the mean in these sums.
+/// The number of fractional bits of the mean in these sums.
 const MEAN_OF_4: i32 = CONSTANT_BITS as i32 + 1;
 const MEAN_OF_2: i32 = CONSTANT_BITS as i32 + 2;
-/// The mean of eight by eight coefficients is shifted right by this.
+/// The sum of an eight by eight block is shifted right by this number of bits to get the mean.
 const MEAN_SHIFT: u32 = 3;
-/// The bits of a level around zero before the library limits it to a byte: higher bits are lost.
+/// The number of bits of a level around zero that the library keeps before it limits the level to a byte.
 const LEVEL_BITS: u32 = 10;
 
 /// The function, if this machine has the required features.
@@ -54,15 +54,15 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     }
 }
 
-/// The sample of a block that has one.
+/// The sample of a block that is reduced to one sample.
 fn mean(dc: i16, step: u16) -> u8 {
-    // The library keeps steps as numbers with a sign.
+    // The library stores quantisation steps as signed numbers.
     let level = (i32::from(dc) * i32::from(step.cast_signed()) + (1 << (MEAN_SHIFT - 1))) >> MEAN_SHIFT;
     let level = level << (i32::BITS - LEVEL_BITS) >> (i32::BITS - LEVEL_BITS);
     (level.clamp(i8::MIN.into(), i8::MAX.into()) - i32::from(CENTRE)) as u8
 }
 
-/// Four rows of four samples around zero, of each block.
+/// Four rows of four samples around zero, for each block.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
@@ -87,7 +87,8 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         let odd = [pairs(one, three), pairs(five, seven)];
         pass_of_4::<FIRST_OF_4, 2>(widened::<FIRST_OF_4, MEAN_OF_4>(zero), pairs(two, six), odd)
     };
-    // As for whole blocks, the pass that the library skips differs if it overflows.
+    // As for whole blocks, the library skips the first pass, and the result differs if that pass would
+    // overflow.
     let flat = without(_mm256_or_si256(low, high));
     if !is_zero(flat) {
         let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(zero);
@@ -95,7 +96,7 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
             *row = _mm256_blendv_epi8(*row, shifted, flat);
         }
     }
-    // Two columns of four in each half of a register.
+    // Each half of a register holds two columns of four.
     let [a, b, c, d] = made;
     let ([ab, right_ab], [cd, right_cd]) = (pairs(a, b), pairs(c, d));
     let (zero_one, two_three) = (_mm256_unpacklo_epi32(ab, cd), _mm256_unpackhi_epi32(ab, cd));
@@ -104,14 +105,14 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let odd = [[_mm256_unpackhi_epi16(zero_one, two_three)], [_mm256_unpackhi_epi16(four_five, six_seven)]];
     let zero = widened_first::<SECOND_OF_4, MEAN_OF_4>(zero_one);
     let [a, b, c, d] = pass_of_4::<SECOND_OF_4, 1>(zero, first_pairs(two_three, six_seven), odd);
-    // Each has zeros in its upper half.
+    // The upper half of each of these is zeros.
     let columns = _mm256_packs_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpacklo_epi64(c, d));
     let across =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     _mm256_shuffle_epi8(columns, across)
 }
 
-/// The samples around zero of blocks with DC alone, given as the first numbers.
+/// The samples around zero of blocks that have only DC, given as the first numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(dc: __m256i) -> __m256i {
@@ -146,7 +147,7 @@ fn pass_of_4<const SHIFT: i32, const N: usize>(
 /// Stores four rows of four samples of both blocks.
 ///
 /// # Safety
-/// Four rows of four bytes from each start on, with this pitch, are within the samples.
+/// Four rows of four bytes, from each start on and with this pitch, must be within the samples.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
@@ -166,7 +167,7 @@ unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), sa
     }
 }
 
-/// Two rows of two samples around zero, of each block.
+/// Two rows of two samples around zero, for each block.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
@@ -176,7 +177,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     }
     let [zero, one, _, three, _, five, _, seven] = rows;
     let half = _mm256_set1_epi32(1 << (FIRST_OF_2 - 1));
-    // Among even columns only the first is needed.
+    // Among the even columns, only the first one is needed.
     let even = |row: __m256i| _mm256_slli_epi32::<16>(row);
     let odd = |row: __m256i| _mm256_blend_epi16::<0b1010_1010>(_mm256_setzero_si256(), row);
     let both = |a: __m256i, b: __m256i| _mm256_blend_epi16::<0b1010_1010>(a, b);
@@ -199,7 +200,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         ];
     }
     let [[first, second], [odd_of_first, odd_of_second]] = made;
-    // Each row has these twice: the sums of the odd columns, and the mean.
+    // Each row holds the sums of the odd columns twice, and the mean twice.
     let columns = _mm256_packs_epi32(odd_of_first, odd_of_second);
     let [a, b, c, d] = [C_3_624, -C_1_272, C_0_850, -C_0_720];
     let weights = _mm256_broadcastsi128_si256(_mm_setr_epi16(a, b, c, d, a, b, c, d));
@@ -217,7 +218,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
 /// Stores two rows of two samples of both blocks.
 ///
 /// # Safety
-/// Two rows of two bytes from each start on, with this pitch, are within the samples.
+/// Two rows of two bytes, from each start on and with this pitch, must be within the samples.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write_2(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {

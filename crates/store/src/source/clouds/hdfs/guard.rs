@@ -1,9 +1,9 @@
-//! Keeps a client that is to use Kerberos from a name node that lets anyone in: Java's client refuses such a
+//! Keeps a client that should use Kerberos from a name node that accepts anyone: Java's client refuses such a
 //! node, but the client of HDFS here does not.
 //!
-//! Before the first request each name node of the configuration is asked for its authentication, over a
+//! Before the first request, each name node of the configuration is asked for its authentication, over a
 //! connection that is then closed. A node that cannot be reached is left to the client, which fails by itself
-//! or takes another one.
+//! or uses another node.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ const DEFAULT_PORT: u16 = 8020;
 /// The time that a name node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest answer that is read.
+/// The size in bytes of the longest answer that is read.
 const MAX_ANSWER_BYTES: u32 = 1 << 20;
 
 /// The first bytes of a negotiated connection, and the request for the methods on offer: a header, and the
@@ -46,7 +46,7 @@ const MAX_ANSWER_BYTES: u32 = 1 << 20;
 const HELLO: &[u8] =
     b"hrpc\x09\x00\xdf\x00\x00\x00\x0e\x0a\x08\x02\x10\x00\x18\x41\x22\x00\x28\x01\x02\x10\x01";
 
-/// The configuration of Hadoop, as far as it concerns name nodes and authentication.
+/// The part of Hadoop's configuration that concerns name nodes and authentication.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Configuration(HashMap<String, String>);
 
@@ -112,7 +112,7 @@ impl Configuration {
     }
 }
 
-/// A store whose name nodes are asked first.
+/// A store whose name nodes are asked before the first request.
 #[derive(Debug)]
 pub(super) struct Guarded {
     store: Arc<dyn ObjectStore>,
@@ -209,7 +209,7 @@ impl ObjectStore for Guarded {
     }
 }
 
-/// Whether the client of HDFS would send this name node only its user's name.
+/// Whether the client of HDFS would send only its user's name to this name node.
 async fn takes_anyone(node: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect(node).await?;
     stream.write_all(HELLO).await?;
@@ -319,7 +319,7 @@ fn properties(file: &FilePath) -> std::result::Result<Vec<(String, String)>, Str
     Ok(found.collect())
 }
 
-/// Texts that a file includes, which stay in memory while it is read.
+/// Texts that a configuration file includes, which stay in memory while it is read.
 #[derive(Default)]
 struct Included {
     text: OnceCell<String>,

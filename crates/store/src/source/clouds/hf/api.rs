@@ -1,4 +1,4 @@
-//! The hub's HTTP interface, as far as reading needs it: revisions, trees and files.
+//! The part of the hub's HTTP interface that reading needs: revisions, trees and files.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ const CONVERTED: &str = "refs%2Fconvert%2Fparquet";
 /// The name of the store in object_store's errors.
 const STORE: &str = "HuggingFace";
 
-/// The most pages of one listing. A hub that returns more is looping.
+/// The most pages of one listing. A hub that returns more pages is in a loop.
 const MAX_PAGES: usize = 100_000;
 
 /// One data set on the hub, at one revision.
@@ -55,7 +55,7 @@ impl HubEntry {
         self.r#type == "file"
     }
 
-    /// Identifies the content: the hash of a large file itself, not of its pointer.
+    /// A hash that identifies the content: for a large file, the hash of the file itself, not of its pointer.
     pub(super) fn hash(&self) -> &str {
         self.lfs.as_ref().map_or(&self.oid, |lfs| &lfs.oid)
     }
@@ -124,14 +124,14 @@ impl Hub {
         };
         let answer = self.ask(Method::GET, &url, HeaderMap::new()).await?;
         match (answer.status(), page) {
-            // A prefix below which there is nothing; or a file, which has nothing below it.
+            // There is nothing below the prefix, or it is a file, which has nothing below it.
             (StatusCode::NOT_FOUND, ListingPage::First(_)) => return Ok((Vec::new(), None)),
             (StatusCode::NOT_FOUND, ListingPage::Next { .. }) => return Err(generic(half())),
             _ => {}
         }
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
-            // The token is sent there too.
+            // The token is sent there too, so the address is checked.
             Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= MAX_PAGES => {
                 return Err(generic(malformed()));
             }
@@ -155,7 +155,7 @@ impl Hub {
         Ok(entries.into_iter().find(|entry| entry.path == path))
     }
 
-    /// The bytes of a file, `range` as in the header of that name.
+    /// The bytes of a file, where `range` is the value of the `Range` header.
     pub(super) async fn read(&self, path: &str, range: Option<&str>) -> StoreResult<HttpResponse> {
         let Hub { endpoint, name, .. } = self;
         let commit = self.commit().await?;
@@ -199,7 +199,7 @@ impl Hub {
         self.client.execute(request).await.map_err(generic)
     }
 
-    /// The answer, if it is a success; `missing` names what was not found.
+    /// The answer, if it is a success. `missing` names what was not found.
     fn checked(&self, answer: HttpResponse, missing: impl Fn() -> String) -> StoreResult<HttpResponse> {
         let path = format!("datasets/{}", self.name);
         let status = answer.status();
@@ -239,9 +239,9 @@ impl Hub {
 /// A page of a listing.
 #[derive(Clone)]
 pub(super) enum ListingPage {
-    /// The first, of a path.
+    /// The first page of the listing of a path.
     First(String),
-    /// One that the previous page links to.
+    /// A page to which the previous page links.
     Next { url: String, number: usize },
 }
 
@@ -259,7 +259,7 @@ async fn json<T: DeserializeOwned>(answer: HttpResponse) -> StoreResult<T> {
     serde_json::from_slice(&body).map_err(|_| generic(malformed()))
 }
 
-/// The URL of `Link: <URL>; rel="next"`.
+/// The URL in a header `Link: <URL>; rel="next"`.
 fn next_link(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     links.flat_map(|value| value.split(',')).find_map(|link| {

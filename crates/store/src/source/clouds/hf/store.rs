@@ -1,4 +1,4 @@
-//! A data set of the hub as an object store: heads, ranges and lists.
+//! A data set of the hub as an object store: metadata, ranges and lists.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -139,8 +139,8 @@ impl ObjectStore for HuggingFace {
         Err(not_supported("writing"))
     }
 
-    /// A file that is read without a listing, a lookup or a condition has no hash; its commit is fixed all
-    /// the same.
+    /// A file that is read without a listing, a lookup or a condition has no hash, but its commit is fixed
+    /// nevertheless.
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let conditional = options.if_match.is_some()
             || options.if_none_match.is_some()

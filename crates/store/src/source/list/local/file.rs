@@ -26,7 +26,7 @@ pub(in crate::source::list) fn file(path: PathBuf, volume: usize) -> Result<Data
     Ok(DataFile { volume, ..entry(path, &metadata)? })
 }
 
-/// The files directly in a folder; none if there is no such folder.
+/// The files directly in a folder; empty if there is no such folder.
 pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>> {
     let failed = |error: io::Error| error.into_error().at(place(folder));
     let listed = match fs::read_dir(folder) {
@@ -65,7 +65,7 @@ pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     })
 }
 
-/// The advice for a path that does not exist.
+/// The hint for a path that does not exist.
 fn near(path: &Path) -> String {
     let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
     let there = there.unwrap_or(path);
@@ -101,7 +101,7 @@ pub(in crate::source::list) fn entry(shown: PathBuf, metadata: &fs::Metadata) ->
     Ok(DataFile::plain(shown, whole, 0, pin))
 }
 
-/// The kind of a thing that is neither a file nor a folder.
+/// The kind of an item that is neither a file nor a folder.
 fn kind_of(kind: fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_fifo() => "a pipe",
@@ -112,7 +112,7 @@ fn kind_of(kind: fs::FileType) -> &'static str {
 
 pub(in crate::source::list) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
-    // `a/../b` and `b` must be the same file; links are kept, since the user may mean them.
+    // `a/../b` and `b` must be the same file. Links are kept, since the user may mean them.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {

@@ -23,7 +23,8 @@ pub(in crate::source::list) async fn file_below(
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
-/// The objects directly below a prefix, itself below that of a table; none if there is no such prefix.
+/// The objects directly below a prefix, which itself is below that of a table; empty if there is no such
+/// prefix.
 pub(in crate::source::list) async fn files_in(
     remote: &Remote,
     prefix: &str,
@@ -53,7 +54,7 @@ pub(in crate::source::list) fn joined(folder: &str, name: &str) -> String {
     }
 }
 
-/// The file that a listing or an answer is about.
+/// The file that a listing or an answer describes.
 pub(in crate::source::list) fn data_file(
     remote: &Remote,
     volume: usize,

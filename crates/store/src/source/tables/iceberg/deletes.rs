@@ -39,7 +39,7 @@ pub(super) async fn deleted_rows(
     each.map(|(rows, file)| row_set(rows).map_err(|error| error.at(file.place()))).collect()
 }
 
-/// The set of these rows, which come in any order and may repeat; `None` if there are no rows.
+/// The set of these rows, which may be given in any order and repeat; `None` if there are no rows.
 fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
     if rows.is_empty() {
         return Ok(None);
@@ -64,7 +64,8 @@ fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
 }
 
 async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
-    // The places of the data files whose vectors are stored in a file, by the location of that file.
+    // For each file with deletion vectors, by its location, the indices of the data files whose vectors are
+    // stored in it.
     let mut stored: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, file) in table.files.iter().enumerate() {
         if let Some(vector) = &file.deletion {
@@ -156,7 +157,7 @@ struct DeletedValues {
     partition: Option<u32>,
     columns: Vec<TableColumn>,
     converter: RowConverter,
-    /// For each combination of values the last commit that deletes it; only rows of earlier commits are
+    /// For each combination of values, the last commit that deletes it. Only rows of earlier commits are
     /// deleted.
     deleted: HashMap<Box<[u8]>, i64>,
     /// The last commit that deletes any of the values.
@@ -188,7 +189,7 @@ impl DeletedValues {
         self.columns.iter().map(wanted).collect()
     }
 
-    /// The columns of some rows, with the values of `instead`, or nulls, for the columns that the file lacks.
+    /// The columns of some rows. Columns that the file lacks have the values of `instead`, or nulls.
     fn arrays(&self, rows: StoredRows, instead: &[Option<ArrayRef>]) -> Result<Vec<ArrayRef>> {
         let each = rows.columns.into_iter().zip(instead).zip(&self.columns);
         let each = each.map(|((stored, instead), column)| match (stored, instead) {

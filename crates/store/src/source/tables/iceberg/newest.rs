@@ -13,7 +13,7 @@ pub(super) const SUFFIX: &str = ".metadata.json";
 /// The file that says which metadata is the newest.
 const HINT: &str = "version-hint.text";
 
-/// The most bytes of a hint that is read.
+/// The most bytes of a hint that are read.
 const LONGEST_HINT: u64 = 1_024;
 
 /// The name of the newest metadata file. A hint names this file or an earlier one; without a hint, the file
@@ -35,7 +35,7 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     Err(Error::new(ErrorKind::NotFound, "the table has no metadata").at(Place::file(folder)))
 }
 
-/// The metadata file that a hint stands for, or the last of the numbers that follow it without a gap: a
+/// The metadata file that a hint names, or the last of the numbers that follow it without a gap, because a
 /// writer may have stopped before it updated the hint.
 fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     let of = |number: u64| {
@@ -52,7 +52,7 @@ fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     Some(newest)
 }
 
-/// The metadata file with the highest number; if several have it, the one that was changed last.
+/// The metadata file with the highest number. If several have it, the one that was changed last.
 fn numbered(found: &[FoundFile]) -> Option<&FoundFile> {
     let all = found.iter().filter_map(|file| Some((number(&file.name)?, file)));
     all.max_by_key(|(number, file)| (*number, file.modified)).map(|(_, file)| file)
@@ -67,8 +67,8 @@ fn number(name: &str) -> Option<u64> {
     number.parse().ok().filter(|_| name.ends_with(SUFFIX))
 }
 
-/// Warns if two writers wrote metadata with the same number: only a catalogue knows which of the two is
-/// current.
+/// Warns if two writers wrote metadata with the same number, because only a catalogue knows which of the two
+/// is current.
 fn warn_of_twins(table: &TableFolder<'_>, found: &[FoundFile], newest: &FoundFile) {
     let of = number(&newest.name);
     let mut others = found.iter().filter(|file| number(&file.name) == of && file.name != newest.name);

@@ -8,7 +8,7 @@ use super::newest;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
 use crate::source::tables::TableFolder;
 
-/// The most bytes of a manifest or of a list of manifests, since the sizes in metadata are untrusted.
+/// The most bytes of a manifest or of a list of manifests, because the sizes in metadata are untrusted.
 const LARGEST: u64 = 2 << 30;
 
 /// A table whose metadata was read.
@@ -67,7 +67,7 @@ impl<'a> OpenedTable<'a> {
     }
 }
 
-/// A field as a column of files: once under each of its names in files without numbers.
+/// A field as a column of files, listed once under each of the names that it has in files without numbers.
 fn column_names(field: &FieldName) -> Vec<ColumnName> {
     let inner: Vec<ColumnName> = field.inner.iter().flat_map(column_names).collect();
     let of = |stored: &str| ColumnName {
@@ -77,7 +77,7 @@ fn column_names(field: &FieldName) -> Vec<ColumnName> {
         inner: inner.clone(),
     };
     match field.stored.as_slice() {
-        // No column has an empty name, so that the field is not found in files without numbers.
+        // No column has an empty name, so the field is not found in files without numbers.
         [] => vec![of("")],
         stored => stored.iter().map(|stored| of(stored)).collect(),
     }
