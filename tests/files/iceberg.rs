@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod avro;
+mod lineage;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -33,6 +34,8 @@ struct IcebergTable {
     folder: TempDir,
     /// Manifests, each with its sequence number, what it holds and the entries.
     manifests: Vec<(i64, i64, Vec<Value>)>,
+    /// The ids of the first rows of manifests, by their places, for a table that tracks row ids.
+    first_row_ids: Vec<i64>,
     /// The fields of the schema.
     fields: Value,
     /// The fields by which files are partitioned, and what manifests have of them.
@@ -47,6 +50,7 @@ impl IcebergTable {
         IcebergTable {
             folder,
             manifests: vec![],
+            first_row_ids: vec![],
             fields,
             partition: (json!([]), json!([])),
             properties: json!({}),
@@ -135,7 +139,8 @@ impl IcebergTable {
             fs::write(folder.join(format!("m{at}.avro")), &bytes).unwrap();
             listed.push(
                 json!({"manifest_path": format!("{WRITTEN}/metadata/m{at}.avro"), "partition_spec_id": 0,
-                "manifest_length": bytes.len(), "content": content, "sequence_number": sequence}),
+                "manifest_length": bytes.len(), "content": content, "sequence_number": sequence,
+                "first_row_id": self.first_row_ids.get(at)}),
             );
         }
         fs::write(folder.join("list.avro"), avro::file(&avro::of_list(), "deflate", &listed)).unwrap();

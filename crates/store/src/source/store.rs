@@ -151,6 +151,20 @@ impl Store {
         Ok(read)
     }
 
+    /// Reads byte ranges of a file, each in full; `Corrupt` for a range that is not within the file.
+    pub(super) async fn read_within(
+        &self,
+        volume: usize,
+        pin: &Pin,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        if let Some(beyond) = ranges.iter().find(|range| range.end > pin.size) {
+            let cause = format!("it ends at byte {}, before byte {}", pin.size, beyond.end);
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        self.read(volume, pin, ranges).await
+    }
+
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.read_pinned(volume, pin, ranges).await.map_err(|error| of_table(error, pin))
     }

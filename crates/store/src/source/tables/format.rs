@@ -152,11 +152,7 @@ impl TableFolder<'_> {
     /// # Errors
     /// The file is gone, was changed, or cannot be read.
     pub async fn ranges(&self, file: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        if let Some(beyond) = ranges.iter().find(|range| range.end > file.size) {
-            let cause = format!("it ends at byte {}, before byte {}", file.size, beyond.end);
-            return Err(Error::new(ErrorKind::Corrupt, cause));
-        }
-        self.store.read(self.volume, file, ranges).await
+        self.store.read_within(self.volume, file, ranges).await
     }
 
     /// All bytes of a file.
