@@ -78,7 +78,7 @@ async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Ran
             let ranges = vectors.iter().map(|vector| vector.range()).collect::<Result<Vec<_>>>()?;
             let size = vectors.first().map_or(0, |vector| vector.size);
             let file = opened.file(&location, size, 0).await?;
-            let read = opened.table.ranges(&file.pin, &ranges).await?;
+            let read = opened.table.ranges_of(&file, &ranges).await?;
             let each = of.iter().zip(vectors).zip(read);
             each.map(|((at, vector), bytes)| Ok((*at, vector.rows(&bytes)?))).collect::<Result<Vec<_>>>()
         };
