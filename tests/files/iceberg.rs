@@ -4,6 +4,7 @@
 
 mod avro;
 mod lineage;
+mod puffin;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
