@@ -4,6 +4,7 @@
 
 mod avro;
 mod lineage;
+mod many;
 mod puffin;
 
 use std::collections::{BTreeSet, HashMap};
