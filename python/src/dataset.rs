@@ -145,9 +145,15 @@ impl Dataset {
         interruptible(py, move || dataset.newest_versions())
     }
 
+    /// Whether files store ids of their rows, which then need not follow one another.
+    fn stores_row_ids(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.dataset.stores_row_ids()).or_raise(py)
+    }
+
     /// The place where the row with this id is stored.
-    fn row(&self, id: i64) -> Option<Place> {
-        self.dataset.row(RowId::new(id)).map(place)
+    fn row(&self, py: Python<'_>, id: i64) -> PyResult<Option<Place>> {
+        let row = py.detach(|| self.dataset.row(RowId::new(id)));
+        Ok(row.or_raise(py)?.map(place))
     }
 
     /// The identity of the data set, which does not depend on where it is stored.

@@ -128,7 +128,7 @@ impl Loader {
         let loader = self.loader.get(py)?;
         let rank = rank.unwrap_or_else(|| loader.spec().shard.rank());
         let rows = py.detach(|| {
-            let run = loader.rewind();
+            let run = loader.rewind()?;
             match (step, epoch) {
                 (None, _) => run.next(rank),
                 (Some(step), None) => run.step_of_run(step, rank),

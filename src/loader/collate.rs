@@ -23,7 +23,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::error::caught;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_image::{RowKey, Workspace};
-use forebay_store::catalog::{Catalog, RowId, joined};
+use forebay_store::catalog::{Catalog, GroupIds, RowId, joined};
 use rayon::ThreadPool;
 
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
@@ -435,11 +435,11 @@ impl BatchRows {
         if picks.peek().is_none() {
             return Int64Array::from_iter_values([]);
         }
-        let first = |source: &Arc<Resident>| self.collator.catalog.first_row_id(source.part.group as usize);
-        let first: Vec<i64> = self.sources.iter().map(first).collect();
+        let of = |source: &Arc<Resident>| self.collator.catalog.ids_of(source.part.group as usize);
+        let ids: Vec<GroupIds<'_>> = self.sources.iter().map(of).collect();
         let number = |pick: usize| {
             let (source, place) = self.picks[pick];
-            first[source as usize] + self.sources[source as usize].row_in_group(place) as i64
+            ids[source as usize].at(self.sources[source as usize].row_in_group(place)).get()
         };
         Int64Array::from_iter_values(picks.map(number))
     }
@@ -993,10 +993,10 @@ impl Collator {
             .column(self.all.field(column).name().as_str())
     }
 
-    /// The same row, with its number.
+    /// The same row, with its id if that is known.
     pub(super) fn found_row(&self, resident: &Resident, place: u32, column: usize) -> FoundRow {
-        let first = self.catalog.first_row_id(resident.part.group as usize);
-        let id = RowId::new(first + resident.row_in_group(place) as i64);
+        let ids = self.catalog.ids_of(resident.part.group as usize);
+        let id = self.catalog.has_row_ids().then(|| ids.at(resident.row_in_group(place)));
         FoundRow { place: self.place(resident, place, column), id }
     }
 }

@@ -416,10 +416,28 @@ impl Dataset {
         self.catalog.schema.clone()
     }
 
-    /// The place where a row is stored; `None` for a number that belongs to no row of this data set.
-    pub fn row(&self, id: RowId) -> Option<RowPlace> {
-        let (group, row) = self.catalog.find_row(id)?;
-        Some(self.catalog.row_place(group, row))
+    /// The place where a row is stored; `None` for an id that belongs to no row of this data set. In a table
+    /// that tracks row ids, the first call reads the ids that its files store.
+    ///
+    /// # Errors
+    /// A file of such a table cannot be read, or two of its rows have one id.
+    pub fn row(&self, id: RowId) -> Result<Option<RowPlace>> {
+        if !self.catalog.has_row_ids() {
+            let (io, store) = self.here()?;
+            read_row_ids(&io, &store, &self.catalog)?;
+        }
+        let found = self.catalog.find_row(id);
+        Ok(found.map(|(group, row)| self.catalog.row_place(group, row)))
+    }
+
+    /// Whether files store ids of their rows, which then need not follow one another.
+    ///
+    /// # Errors
+    /// The errors of [`row`](Self::row).
+    #[doc(hidden)]
+    pub fn stores_row_ids(&self) -> Result<bool> {
+        self.row(RowId::new(0))?;
+        Ok(self.catalog.stores_row_ids())
     }
 
     /// The files, row groups and columns of the data set.
@@ -622,6 +640,15 @@ impl Dataset {
         };
         io.wait_for(reading)?
     }
+}
+
+/// Reads the row ids that the files of a data set store, unless they are known.
+pub(super) fn read_row_ids(io: &IoRuntime, store: &Store, catalog: &Arc<Catalog>) -> Result<()> {
+    if catalog.has_row_ids() {
+        return Ok(());
+    }
+    let (store, catalog) = (store.clone(), catalog.clone());
+    io.wait_for(async move { store.read_row_ids(&catalog).await })?
 }
 
 impl fmt::Debug for Dataset {

@@ -188,10 +188,9 @@ pub(super) fn sets_of(catalog: &Catalog, ids: &[RowId]) -> (BTreeMap<usize, RowS
     let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     let mut unknown = 0;
     for &id in ids {
-        match catalog.find_row(id) {
-            Some((group, row)) => found.entry(group).or_default().push(row as u32),
-            None => unknown += 1,
-        }
+        let mut rows = catalog.find_rows(id).peekable();
+        unknown += u64::from(rows.peek().is_none());
+        rows.for_each(|(group, row)| found.entry(group).or_default().push(row as u32));
     }
     let set = |(group, mut rows): (usize, Vec<u32>)| {
         rows.sort_unstable();

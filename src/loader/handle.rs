@@ -206,22 +206,28 @@ impl Loader {
     }
 
     /// The places where the rows of a step are stored, in the order of delivery: of any step of any epoch,
-    /// past or to come, and of any rank. Nothing is read. Steps are counted from the beginning of an epoch.
+    /// past or to come, and of any rank. Nothing is read but the [ids](Self::rewind) that a table's files store
+    /// for their rows. Steps are counted from the beginning of an epoch.
     ///
     /// # Errors
-    /// The errors of [`Rewind::step`], for which this is a shorthand.
+    /// The errors of [`rewind`](Self::rewind) and of [`Rewind::step`], for which this is a shorthand.
     pub fn which(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
-        self.rewind().step(epoch, step, rank)
+        self.rewind()?.step(epoch, step, rank)
     }
 
-    /// The plan from which this loader takes its rows.
-    pub fn rewind(&self) -> Rewind {
+    /// The plan from which this loader takes its rows. For a table that tracks row ids, the first call reads
+    /// the ids that its files store.
+    ///
+    /// # Errors
+    /// A file of such a table cannot be read, two of its rows have one id, or the loader was closed.
+    pub fn rewind(&self) -> Result<Rewind> {
         let at = self.sources.progress.get();
-        Rewind {
+        self.sources.all().iter().try_for_each(|source| source.read_row_ids())?;
+        Ok(Rewind {
             sources: self.sources.all().iter().map(|source| source.source_order()).collect(),
             mixed: self.sources.mixture.as_ref().map(Mixed::of),
             at: (at.epoch, at.row),
-        }
+        })
     }
 
     /// Moves to a saved position, at which the next epoch begins. Lanes and window are taken from the

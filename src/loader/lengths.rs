@@ -167,10 +167,10 @@ impl Lengths {
                 let what = if self.of_a_sample > 1 { "the window of this row" } else { "this row" };
                 let memory = enough(bytes);
                 let fewer = if samples > 1 { " with `batch_size=1`" } else { "" };
+                let row = found.id.map_or_else(|| "it".to_owned(), |id| format!("row id {id}"));
                 format!(
-                    "{what} takes {} alone: raise `memory` to {memory}{fewer}, or leave row id {} out with `deny`",
-                    words(bytes),
-                    found.id
+                    "{what} takes {} alone: raise `memory` to {memory}{fewer}, or leave {row} out with `deny`",
+                    words(bytes)
                 )
             }
             None => {
@@ -190,7 +190,7 @@ impl Lengths {
 /// A row of the data set, for messages.
 pub(super) struct FoundRow {
     pub(super) place: Place,
-    pub(super) id: RowId,
+    pub(super) id: Option<RowId>,
 }
 
 /// The heaviest part of a batch.

@@ -178,6 +178,13 @@ impl Engine {
         Ok((io.handle()?.clone(), pool.clone()))
     }
 
+    /// The threads that wait for storage, for a caller that waits with them.
+    pub(crate) fn io(&self) -> Result<Arc<IoRuntime>> {
+        self.check_process()?;
+        let means = self.means.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(means.as_ref().ok_or_else(Error::closed)?.io.clone())
+    }
+
     /// Fails once the loader was closed, and in a forked child.
     pub(crate) fn check_usable(&self) -> Result<()> {
         self.check_process()?;

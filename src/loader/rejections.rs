@@ -2,10 +2,10 @@
 //! finds.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::{Catalog, RowId};
+use forebay_store::catalog::Catalog;
 
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
 use super::handle::Loader;
@@ -22,6 +22,8 @@ pub struct Rejections {
 }
 
 struct OfSource {
+    /// The source, which may be gone before the epoch is.
+    source: Weak<Source>,
     catalog: Arc<Catalog>,
     on_bad_row: OnBadRow,
     /// The number of rows in the data sets before it.
@@ -32,6 +34,7 @@ impl Loader {
     /// The record of rows that functions reject in an epoch that begins.
     pub fn rejections(&self) -> Rejections {
         let source = |source: &Arc<Source>| OfSource {
+            source: Arc::downgrade(source),
             catalog: source.fetcher.reads.catalog.clone(),
             on_bad_row: source.spec.on_bad_row,
             first_number: source.first_number,
@@ -96,13 +99,15 @@ impl Rejections {
     /// A bad row by its number, and the number of its source.
     fn bad_row(&self, number: u64, why: &str, after: &Receipt) -> Option<(usize, BadRow)> {
         let at = self.sources.partition_point(|source| source.first_number <= number).checked_sub(1)?;
-        let OfSource { catalog, first_number, .. } = &self.sources[at];
+        let OfSource { source, catalog, first_number, .. } = &self.sources[at];
+        // A loader that skips bad rows has read the ids. Any other one raises an error, which shows no id.
+        drop(source.upgrade().map(|source| source.read_row_ids()));
         let row = number - first_number;
         let group = catalog.groups.partition_point(|group| group.first_row <= row).checked_sub(1)?;
         let in_group = row - catalog.groups[group].first_row;
         let place = catalog.place(&catalog.groups[group]).row(in_group);
         let error = Error::new(ErrorKind::BadRow, why.to_owned()).at(place);
-        let id = RowId::new(catalog.first_row_id(group) + in_group as i64);
+        let id = catalog.ids_of(group).at(in_group);
         Some((at, BadRow::new(error, in_group, id).until(after.row)))
     }
 }

@@ -8,6 +8,7 @@ use forebay_store::snapshot::TableVersion;
 
 use super::bad_rows::BadRow;
 use super::collate::Collator;
+use super::dataset::read_row_ids;
 use super::pass::{Beginning, Pass};
 use super::pipe::{Engine, Planned, Work};
 use super::prefetch::PrefetchKey;
@@ -21,6 +22,7 @@ use super::tiers::Tiers;
 use super::withheld::{Withheld, place_of};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
+use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{
     CountedFile, Deals, EpochOrder, OrderId, OrderSpec, SavedFiles, SavedSource, SavedTable, SkippedRows,
@@ -264,6 +266,15 @@ impl Source {
                 .to_owned(),
         };
         Some(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
+    }
+
+    /// Reads the ids that the files of a table store for their rows, unless row ids are known.
+    pub(super) fn read_row_ids(&self) -> Result<()> {
+        let Reads { store, catalog, .. } = &self.fetcher.reads;
+        if catalog.has_row_ids() {
+            return Ok(());
+        }
+        read_row_ids(&*self.engine.io()?, store, catalog)
     }
 
     /// The order of the source, from which its rows are known without reading any.

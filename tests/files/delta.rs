@@ -2,6 +2,8 @@
 //! that lie.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
+mod row_ids;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod avro;
+mod lineage;
+mod many;
+mod puffin;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -33,6 +36,8 @@ struct IcebergTable {
     folder: TempDir,
     /// The manifests, each with its sequence number, its content and its entries.
     manifests: Vec<(i64, i64, Vec<Value>)>,
+    /// The ids of the first rows of manifests, by their places, for a table that tracks row ids.
+    first_row_ids: Vec<i64>,
     /// The fields of the schema.
     fields: Value,
     /// The fields by which files are partitioned, and the form that manifests store of them.
@@ -47,6 +52,7 @@ impl IcebergTable {
         IcebergTable {
             folder,
             manifests: vec![],
+            first_row_ids: vec![],
             fields,
             partition: (json!([]), json!([])),
             properties: json!({}),
@@ -135,7 +141,8 @@ impl IcebergTable {
             fs::write(folder.join(format!("m{at}.avro")), &bytes).unwrap();
             listed.push(
                 json!({"manifest_path": format!("{WRITTEN}/metadata/m{at}.avro"), "partition_spec_id": 0,
-                "manifest_length": bytes.len(), "content": content, "sequence_number": sequence}),
+                "manifest_length": bytes.len(), "content": content, "sequence_number": sequence,
+                "first_row_id": self.first_row_ids.get(at)}),
             );
         }
         fs::write(folder.join("list.avro"), avro::file(&avro::of_list(), "deflate", &listed)).unwrap();
@@ -420,7 +427,7 @@ fn files_elsewhere_are_read_where_a_property_of_the_table_names_their_folder() {
     for part in [
         elsewhere.path().join("b").to_str().unwrap(),
         &format!("leads out of the table in {}", table.path().to_str().unwrap()),
-        "name theirs in its property `write.data.path`",
+        "name it in the storage option allowed_locations",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -430,6 +437,72 @@ fn files_elsewhere_are_read_where_a_property_of_the_table_names_their_folder() {
     }
     table.properties = json!({"write.data.path": elsewhere.path().to_str().unwrap()});
     assert_eq!(ids(&table.write().open().unwrap()), (0..5).collect());
+}
+
+/// Options that allow locations, and more storage options.
+fn allowing(locations: &str, more: &[(&str, &str)]) -> OpenOptions {
+    let all = [("allowed_locations", locations)].into_iter().chain(more.iter().copied());
+    let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    OpenOptions::new().storage_options(all.collect())
+}
+
+#[test]
+fn files_elsewhere_are_read_below_locations_that_the_user_allows() {
+    let mut table = IcebergTable::of_ids();
+    let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let files = vec![
+        moved(&table, &table.ids("a", 0..3), one.path()),
+        moved(&table, &table.ids("b", 3..5), other.path()),
+        table.ids("c", 5..7),
+    ];
+    let deleted = moved(&table, &table.puffin("d.puffin", "c", &[1]), other.path());
+    table.add(1, files).add(2, vec![deleted]).write();
+    let [one, other] = [&one, &other].map(|folder| folder.path().to_str().unwrap());
+    let open = |allowed: &str| allowing(allowed, &[]).open(table.path());
+    assert_eq!(ids(&open(&format!("{one}, {other}/,")).unwrap()), (0..6).collect());
+    for allowed in [one, "", &format!("{one},{other}x"), &format!("{one},{one}/../{}", &other[1..])] {
+        let error = open(allowed).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{allowed}: {error}");
+        assert!(error.to_string().contains("storage option allowed_locations"), "{error}");
+    }
+    let error = open("ftp://acme/x").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    // A path that leads up is refused wherever it ends.
+    let mut up = IcebergTable::of_ids();
+    let file = with(up.ids("a", 0..3), json!({"file_path": format!("{one}/../{}", &other[1..])}));
+    up.add(1, vec![file]).write();
+    let options = allowing(&format!("{one},{other},/tmp"), &[]);
+    assert!(options.open(up.path()).err().unwrap().to_string().contains("leads out of the table"));
+}
+
+/// The table is in one bucket, and the files that were added to it are in another one and on this disk.
+#[test]
+fn files_in_other_stores_are_read_below_locations_that_the_user_allows() {
+    let mut table = IcebergTable::of_ids();
+    let (bucket, disk) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::create_dir(bucket.path().join("raw")).unwrap();
+    let there = moved(&table, &table.ids("a", 0..3), &bucket.path().join("raw"));
+    let there = with(there, json!({"file_path": "s3a://other/raw/a"}));
+    let here = moved(&table, &table.ids("b", 3..5), disk.path());
+    table.add(1, vec![there, here]).write();
+    let server = fault_server::FaultServer::builder();
+    let server = server.folder("lake", table.path()).folder("other", bucket.path()).start().unwrap();
+    let url = server.url();
+    let of_store = [
+        ("aws_endpoint_url", &*url),
+        ("aws_access_key_id", "AKIATEST"),
+        ("aws_secret_access_key", "secret"),
+        ("aws_region", "us-east-1"),
+        ("allow_http", "true"),
+        ("metadata_cache", "off"),
+    ];
+    let disk = disk.path().to_str().unwrap();
+    let open = |allowed: &str| allowing(allowed, &of_store).open("s3://lake/metadata/v1.metadata.json");
+    assert_eq!(ids(&open(&format!("s3://other/raw/,{disk}")).unwrap()), (0..5).collect());
+    for allowed in ["s3://other/raw/", disk, "s3://other/rows/"] {
+        let error = open(allowed).err().unwrap();
+        assert!(error.to_string().contains("leads out of the table in s3://lake"), "{allowed}: {error}");
+    }
 }
 
 #[test]

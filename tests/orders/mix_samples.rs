@@ -346,7 +346,7 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
         let sources = here.sources.iter().map(|source| (source.dataset.clone(), Default::default()));
         let rewind = Rewind::of(sources, &saved).unwrap();
         let passed = rewind.step_of_run(skip.0, 0).unwrap();
-        assert_eq!(here.named(passed), here.named(alone.rewind().step_of_run(skip.0, 0).unwrap()));
+        assert_eq!(here.named(passed), here.named(alone.rewind().unwrap().step_of_run(skip.0, 0).unwrap()));
         let said: Vec<_> = rewind.batches(saved.epoch, 0).unwrap().map(|batch| here.named(batch)).collect();
         let read: Vec<_> = passing.epoch(saved.epoch).map(|batch| here.rows(&batch.unwrap())).collect();
         assert_eq!(said, read, "topology {number}");

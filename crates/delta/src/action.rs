@@ -30,6 +30,8 @@ pub(crate) struct Add {
     pub(crate) stats: Option<String>,
     #[serde(default)]
     pub(crate) deletion_vector: Option<Vector>,
+    #[serde(default)]
+    pub(crate) base_row_id: Option<i64>,
     /// The number of rows of the file, if a checkpoint has it apart from the other statistics.
     #[serde(skip)]
     pub(crate) rows: Option<u64>,

@@ -14,13 +14,14 @@ use crate::action::{Action, Add, Metadata, Sidecar, Vector};
 use crate::protocol::Protocol;
 
 /// The columns that are read, by the beginnings of their paths.
-const READ: [&[&str]; 11] = [
+const READ: [&[&str]; 12] = [
     &["add", "path"],
     &["add", "partitionValues"],
     &["add", "size"],
     &["add", "stats"],
     &["add", "stats_parsed", "numRecords"],
     &["add", "deletionVector"],
+    &["add", "baseRowId"],
     &["metaData", "id"],
     &["metaData", "schemaString"],
     &["metaData", "partitionColumns"],
@@ -151,6 +152,7 @@ impl<'a> AddColumns<'a> {
             size: add.size("size", row)?,
             stats: add.text("stats", row)?.or_else(|| parsed.map(|parsed| text_of(parsed.array, row))),
             deletion_vector: vector,
+            base_row_id: add.number("baseRowId", row)?,
             rows: rows.and_then(|rows| u64::try_from(rows).ok()),
         })
     }
@@ -314,6 +316,21 @@ mod tests {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    #[test]
+    fn files_have_the_ids_of_their_first_rows() {
+        let bases: ArrayRef = Arc::new(Int64Array::from(vec![Some(70), None]));
+        let bases = (Field::new("baseRowId", DataType::Int64, true), bases);
+        let mut found = Vec::new();
+        each(written(vec![paths(), sizes(vec![1, 2]), bases]), |action| {
+            if let Action::Add(add) = action {
+                found.push(add.base_row_id);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(found, [Some(70), None]);
     }
 
     #[test]

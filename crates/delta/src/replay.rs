@@ -105,7 +105,7 @@ impl Replay {
             return Ok(());
         }
         let rows = add.row_count();
-        let Add { path, partition_values, size, deletion_vector, stats, .. } = add;
+        let Add { path, partition_values, size, deletion_vector, base_row_id, stats, .. } = add;
         let next = self.partitions.len() as u32;
         let partition = *self.partitions.entry(partition_values).or_insert(next);
         self.files.push(TableFile {
@@ -113,6 +113,7 @@ impl Replay {
             size,
             partition,
             rows,
+            first_row_id: base_row_id,
             deletion: deletion_vector.map(|vector| Box::new(DeletionVector::from(vector))),
             statistics: stats.map(String::into),
         });

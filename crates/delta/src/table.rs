@@ -10,6 +10,12 @@ use crate::deletion::DeletionVector;
 use crate::partition;
 use crate::schema::{Found, TableColumn};
 
+/// The property of a table that says whether it tracks row ids.
+const TRACKING: &str = "delta.enableRowTracking";
+
+/// The property with the name of the column for row ids.
+const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
+
 /// One version of a table: its columns and its live files.
 #[derive(Debug)]
 pub struct Table {
@@ -49,6 +55,9 @@ pub struct TableFile {
     pub partition: u32,
     /// The number of rows, including deleted ones, if the log has it.
     pub rows: Option<u64>,
+    /// The id of its first row, if the table tracks row ids. The others follow, unless the file stores ids in
+    /// the table's [column](Table::row_id_column) for them.
+    pub first_row_id: Option<i64>,
     /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,
     /// The statistics as text, while the log is being read.
@@ -56,6 +65,13 @@ pub struct TableFile {
 }
 
 impl Table {
+    /// The name of the column in which rewritten files store the ids that their rows had before, if the table
+    /// tracks row ids. A null stands for the id that the row has by its place in the file.
+    pub fn row_id_column(&self) -> Option<&str> {
+        let is_tracked = self.configuration.get(TRACKING).is_some_and(|text| text == "true");
+        self.configuration.get(ROW_ID_COLUMN).filter(|_| is_tracked).map(String::as_str)
+    }
+
     /// The values of the partition columns in a partition, each as a column of one row.
     ///
     /// # Errors

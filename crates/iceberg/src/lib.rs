@@ -36,8 +36,8 @@ mod value;
 
 pub use choose::{Chosen, Wanted};
 pub use deletes::{DeletionVector, POSITION_COLUMNS};
-pub use location::{Folders, Where};
-pub use manifest::{Manifest, manifests};
+pub use location::{Folders, Locator, Where};
+pub use manifest::{Manifest, ROW_ID_COLUMN, manifests};
 pub use metadata::{Metadata, Snapshot};
 pub use names::FieldName;
 pub use scan::Scan;

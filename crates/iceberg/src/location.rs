@@ -11,6 +11,9 @@ pub enum Where {
     Below(String),
     /// A file in another folder of the table, by its absolute path in the store.
     Beside(String),
+    /// A file below a location that the user allows, by the place of that location among all allowed ones, and
+    /// by its absolute path in that location's store.
+    Allowed(usize, String),
 }
 
 /// The properties of a table that name folders for its files.
@@ -31,27 +34,51 @@ pub struct Folders {
     metadata: Option<String>,
 }
 
+/// The folders in which the files of an opened table may be, as locations.
+#[derive(Debug)]
+pub struct Locator {
+    /// The folder of the table, as an absolute path or a URL.
+    root: String,
+    /// The folder that it was in when it was written, if its files moved from there.
+    written: Option<String>,
+    /// Other folders of the table, in the same store.
+    named: Vec<String>,
+    /// The locations that the user allows.
+    allowed: Vec<String>,
+}
+
 impl Folders {
     pub(crate) fn new(written: String, properties: &BTreeMap<String, String>) -> Self {
         let named = PATHS.iter().filter_map(|name| properties.get(*name)).cloned().collect();
         Folders { written, named, metadata: properties.get(METADATA_PATH).cloned() }
     }
 
-    /// The file that a location in the metadata stands for. The metadata is in the folder `metadata` of
-    /// `root` now, which is an absolute path or a URL.
-    ///
-    /// # Errors
-    /// `Unsupported` for a file that is in none of the table's folders, or in another store; `Corrupt` for a
-    /// location that no file can have.
-    pub fn locate(&self, location: &str, root: &str) -> Result<Where> {
-        let (file, here) = (Address::of(location), Address::of(root));
+    /// The folders of the table whose metadata is in the folder `metadata` of `root` now, which is an absolute
+    /// path or a URL; and the locations that the user allows beside them.
+    pub fn at(&self, root: &str, allowed: Vec<String>) -> Locator {
         // If the table was moved, its files moved with it, so that they are below its present folder. It was
         // not if a property says that its metadata belongs where it is.
         let is_kept_apart = self.metadata.as_ref().is_some_and(|folder| {
             let opened = format!("{root}/metadata");
             Address::of(&opened).same(&Address::of(folder))
         });
-        let then = Some(&self.written).filter(|_| !is_kept_apart).map(|written| Address::of(written));
+        let (mut named, mut written) = (self.named.clone(), Some(self.written.clone()));
+        if is_kept_apart {
+            named.extend(written.take());
+        }
+        Locator { root: root.to_owned(), written, named, allowed }
+    }
+}
+
+impl Locator {
+    /// The file that a location in the metadata stands for.
+    ///
+    /// # Errors
+    /// `Unsupported` for a file that is neither in the table's folders nor below an allowed location;
+    /// `Corrupt` for a location that no file can have.
+    pub fn locate(&self, location: &str) -> Result<Where> {
+        let (file, here) = (Address::of(location), Address::of(&self.root));
+        let then = self.written.as_ref().map(|written| Address::of(written));
         let below = file.below(&here).or_else(|| file.below(&then?));
         let path = below.unwrap_or(file.path.trim_start_matches('/'));
         let is_file = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
@@ -60,24 +87,26 @@ impl Folders {
             let cause = "the metadata has a location that no file has";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(location)));
         }
-        let apart = Some(&self.written).filter(|_| is_kept_apart);
         let holds = |folder: &String| {
             let folder = Address::of(folder);
             folder.is_folder() && file.below(&folder).is_some()
         };
+        let allows = |location: &String| file.below(&Address::of(location)).is_some();
         match below {
             _ if leads_up => {}
             Some(path) => return Ok(Where::Below(path.to_owned())),
-            None if file.store == here.store && self.named.iter().chain(apart).any(holds) => {
+            None if file.store == here.store && self.named.iter().any(holds) => {
                 return Ok(Where::Beside(path.to_owned()));
             }
-            None => {}
+            None => {
+                if let Some(at) = self.allowed.iter().position(allows) {
+                    return Ok(Where::Allowed(at, path.to_owned()));
+                }
+            }
         }
-        let cause = format!("this path in the metadata leads out of the table in {root}");
-        let next = match file.store == here.store {
-            true => "rewrite its files into its folder, or name theirs in its property `write.data.path`",
-            false => "open the table where it was written, or rewrite its files into its folder",
-        };
+        let cause = format!("this path in the metadata leads out of the table in {}", self.root);
+        let next = "if you trust the folder, name it in the storage option `allowed_locations`, or rewrite the files into the \
+                    table's folder";
         Err(Error::new(ErrorKind::Unsupported, cause).hint(next).at(Place::file(location)))
     }
 }
@@ -161,7 +190,8 @@ mod tests {
             ("s3a://acme/t/a", "s3a://acme/t", "s3://acme/t", "a"),
             ("s3://acme/w//t/a", "s3://acme/w//t", "s3://acme/t", "a"),
         ] {
-            assert_eq!(folders(written, &[]).locate(location, root).unwrap(), below(is), "{location}");
+            let table = folders(written, &[]).at(root, Vec::new());
+            assert_eq!(table.locate(location).unwrap(), below(is), "{location}");
         }
     }
 
@@ -178,7 +208,8 @@ mod tests {
             ("s3://acme/t/data/a", "s3://acme/m/t", beside("t/data/a")),
             ("s3://acme/t/data/a", "s3://acme/moved", below("data/a")),
         ] {
-            assert_eq!(table.locate(location, root).unwrap(), is, "{location} {root}");
+            let found = table.at(root, Vec::new()).locate(location).unwrap();
+            assert_eq!(found, is, "{location} {root}");
         }
         for (location, folder) in [
             ("s3://acme/rows/tt/a", "s3://acme/rows/t"),
@@ -189,9 +220,36 @@ mod tests {
             ("s3://other/u/a", "s3://other/u"),
         ] {
             let table = folders("s3://acme/t", &[("write.data.path", folder)]);
-            let error = table.locate(location, "s3://acme/t").unwrap_err();
+            let error = table.at("s3://acme/t", Vec::new()).locate(location).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{location} {folder}");
         }
+    }
+
+    #[test]
+    fn files_are_found_below_locations_that_the_user_allows() {
+        let allowed = ["/data/raw", "s3a://acme/raw/", "s3://other"].map(str::to_owned).to_vec();
+        let table = folders("s3://acme/t", &[]).at("s3://acme/t", allowed);
+        for (location, at, path) in [
+            ("file:///data/raw/a", 0, "data/raw/a"),
+            ("s3://acme/raw/x/a", 1, "raw/x/a"),
+            ("s3n://other/any/a", 2, "any/a"),
+        ] {
+            assert_eq!(table.locate(location).unwrap(), Where::Allowed(at, path.to_owned()), "{location}");
+        }
+        assert_eq!(table.locate("s3://acme/t/a").unwrap(), below("a"));
+        for location in [
+            "/data/raws/a",
+            "/data/raw/../etc/passwd",
+            "s3://acme/raws/a",
+            "s3://acme/raw/../u/a",
+            "gs://other/any/a",
+            "s3://third/any/a",
+        ] {
+            let error = table.locate(location).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{location}");
+            assert!(error.to_string().contains("allowed_locations"), "{error}");
+        }
+        assert_eq!(table.locate("s3://acme/raw//a").unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
     #[test]
@@ -209,7 +267,7 @@ mod tests {
             ("/t/a\0", "/t", ErrorKind::Corrupt),
             ("", "/t", ErrorKind::Corrupt),
         ] {
-            let error = folders(root, &[]).locate(location, root).unwrap_err();
+            let error = folders(root, &[]).at(root, Vec::new()).locate(location).unwrap_err();
             assert_eq!(error.kind(), kind, "{location}: {error}");
             let shown = error.to_string();
             let is_out = kind == ErrorKind::Unsupported;

@@ -6,16 +6,20 @@ use crate::avro::{self, AvroValue, Wanted};
 use crate::statistics::Stated;
 
 /// The numbers of the fields that are read from a list of manifests.
-const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519];
+const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519, 520];
 
 /// The numbers of the fields that are read from a manifest.
 const ENTRY: &[i32] = &[
-    0, 2, 3, 100, 101, 102, 103, 104, 110, 121, 122, 125, 126, 127, 128, 129, 130, 131, 132, 134, 135, 143,
-    144, 145,
+    0, 2, 3, 100, 101, 102, 103, 104, 110, 121, 122, 125, 126, 127, 128, 129, 130, 131, 132, 134, 135, 142,
+    143, 144, 145,
 ];
 
 /// The number of the field with the values of a partition.
 const PARTITION: i32 = 102;
+
+/// The column in which a rewritten file stores the ids that its rows had before, and its number. A null stands
+/// for the id that the row has by its place in the file.
+pub const ROW_ID_COLUMN: (&str, i32) = ("_row_id", 2_147_483_540);
 
 /// A manifest, as a list of manifests has it: it lists files in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub struct Manifest {
     pub(crate) sequence: i64,
     /// Whether the files of the manifest delete rows.
     pub(crate) has_deletes: bool,
+    /// The id of the first row of its files that have no id of their own, if the table tracks row ids.
+    pub(crate) first_row_id: Option<i64>,
 }
 
 /// A file that a manifest adds or keeps.
@@ -47,6 +53,8 @@ pub(crate) struct Entry {
     pub(crate) statistics: Stated,
     /// The number of row groups, if the manifest says where they begin.
     pub(crate) row_groups: Option<usize>,
+    /// The id of the file's first row, if the table tracks row ids.
+    pub(crate) first_row_id: Option<i64>,
     /// The numbers of the columns whose values identify deleted rows.
     pub(crate) equality: Vec<i32>,
     /// The data file whose rows this file deletes, if it is only one.
@@ -66,7 +74,14 @@ pub(crate) enum Content {
 impl Manifest {
     /// A manifest of a snapshot that lists its manifests itself.
     pub fn alone(location: &str) -> Self {
-        Manifest { location: location.to_owned(), size: None, spec: 0, sequence: 0, has_deletes: false }
+        Manifest {
+            location: location.to_owned(),
+            size: None,
+            spec: 0,
+            sequence: 0,
+            has_deletes: false,
+            first_row_id: None,
+        }
     }
 }
 
@@ -84,13 +99,14 @@ pub fn manifests(bytes: &[u8]) -> Result<Vec<Manifest>> {
         let size = number(501).and_then(|size| u64::try_from(size).ok());
         let (spec, sequence, content) =
             (number(502).unwrap_or(0), number(515).unwrap_or(0), number(517).unwrap_or(0));
+        let first_row_id = number(520);
         let location = record.take(500).and_then(AvroValue::text).ok_or_else(|| lacks("a location"))?;
         let has_deletes = match content {
             0 => false,
             1 => true,
             other => return Err(unknown("a manifest", other)),
         };
-        all.push(Manifest { location: location.into(), size, spec, sequence, has_deletes });
+        all.push(Manifest { location: location.into(), size, spec, sequence, has_deletes, first_row_id });
         Ok(())
     })?;
     Ok(all)
@@ -105,6 +121,7 @@ pub(crate) fn each(
     bytes: &[u8],
     mut take: impl FnMut(Entry) -> Result<()>,
 ) -> Result<()> {
+    let mut next_row_id = manifest.first_row_id;
     avro::each(bytes, Wanted::fields(ENTRY, PARTITION), |mut record| {
         let status = record.take(0).and_then(AvroValue::number).ok_or_else(|| lacks("a status"))?;
         let is_added = match status {
@@ -121,7 +138,16 @@ pub(crate) fn each(
             None => return Err(lacks("its place in the order of commits")),
         };
         let file = record.take(2).ok_or_else(|| lacks("a file"))?;
-        take(entry(file, sequence, manifest)?)
+        let mut entry = entry(file, sequence, manifest)?;
+        // A file without an id follows the files of the manifest that have none either.
+        if manifest.first_row_id.is_none() {
+            entry.first_row_id = None;
+        } else if entry.first_row_id.is_none() {
+            let first = next_row_id.ok_or_else(|| beyond(&entry.location))?;
+            entry.first_row_id = Some(first);
+            next_row_id = i64::try_from(entry.rows).ok().and_then(|rows| first.checked_add(rows));
+        }
+        take(entry)
     })
 }
 
@@ -157,6 +183,7 @@ fn entry(mut file: AvroValue, sequence: i64, manifest: &Manifest) -> Result<Entr
             sequence,
             statistics: Stated::take(&mut file),
             row_groups: file.take(132).and_then(AvroValue::items).map(|groups| groups.len()),
+            first_row_id: file.take(142).and_then(AvroValue::number),
             equality: ids.collect::<Option<_>>().ok_or_else(|| lacks("numbers of columns"))?,
             deletes_of: file.take(143).and_then(AvroValue::text),
             blob: count(file.take(144)).zip(count(file.take(145))),
@@ -168,6 +195,11 @@ fn entry(mut file: AvroValue, sequence: i64, manifest: &Manifest) -> Result<Entr
 
 fn lacks(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("an entry of the manifest lacks {what}"))
+}
+
+fn beyond(location: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, "the manifest has more row ids than can be counted")
+        .at(Place::file(location))
 }
 
 fn unknown(what: &str, kind: i64) -> Error {

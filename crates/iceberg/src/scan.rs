@@ -79,13 +79,14 @@ impl<'a> Scan<'a> {
         match entry.content {
             Content::Rows => {
                 let partition = self.partition(spec, fields, entry.partition)?;
-                let row_groups = entry.row_groups;
+                let Entry { row_groups, first_row_id, .. } = entry;
                 let listed = self.statistics.add(&self.columns, rows, entry.statistics);
                 self.files.push(TableFile {
                     location,
                     size,
                     rows,
                     row_groups,
+                    first_row_id,
                     listed,
                     partition,
                     sequence,

@@ -37,6 +37,9 @@ pub struct TableFile {
     pub rows: u64,
     /// The number of row groups, if the manifest says where they begin.
     pub row_groups: Option<usize>,
+    /// The id of its first row, if the table tracks row ids. The others follow, unless the file stores ids in
+    /// the [column](crate::ROW_ID_COLUMN) for them.
+    pub first_row_id: Option<i64>,
     /// The place of the file in the statistics.
     pub listed: u32,
     /// The partition of the file, by its place in the table's partitions.

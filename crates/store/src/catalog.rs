@@ -32,8 +32,8 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::row_set::RowSet;
-use crate::snapshot::{ColumnNames, Constant, FileStatistics, Listed, Pin, TableVersion};
-use row_ids::RowIds;
+use crate::snapshot::{ColumnNames, Constant, FileStatistics, Listed, Pin, TableVersion, TrackedIds};
+use row_ids::{IdsOfFile, RowIds};
 
 pub use crate::snapshot::FileVersion;
 pub use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
@@ -43,7 +43,8 @@ pub use fingerprint::Fingerprint;
 pub use footer::{ColumnChunk, Footer};
 pub use projection::Projection;
 pub use projection::{Reads, Selected, joined};
-pub use row_ids::{RowId, RowPlace};
+pub(crate) use row_ids::IdRuns;
+pub use row_ids::{GroupIds, RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
@@ -80,7 +81,7 @@ pub struct Catalog {
     sample: Option<Group>,
     /// Everything that identifies the rows in addition to the files.
     identities: Arc<[Arc<str>]>,
-    /// The row numbers, once one is asked for.
+    /// The row ids, once one is asked for.
     row_ids: OnceLock<RowIds>,
 }
 
@@ -115,6 +116,8 @@ pub struct File {
     pub(crate) statistics: Option<FileStatistics>,
     /// The rows that are deleted, by their ordinals in the file.
     pub deleted: Option<RowSet>,
+    /// The ids of its rows, if its table tracks them.
+    pub(crate) tracked: Option<TrackedIds>,
     /// A hash of constants and deleted rows; `None` for a file without either.
     pub table_hash: Option<u64>,
 }
@@ -202,11 +205,11 @@ impl Catalog {
         }
         let kept = self.files.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
         let files = kept.map(|(file, _)| file.clone()).collect();
-        let ids = self.row_ids().of_some(&is_kept);
+        let ids = self.row_ids().map(|ids| ids.of_some(&is_kept));
         let unified = Unified { schema: self.schema.clone(), refused: self.refused.as_ref().clone() };
         let kept = Catalog::new(files, unified, self.known.clone(), self.identities.clone())?;
         Ok(Some(Catalog {
-            row_ids: ids.into(),
+            row_ids: ids.map_or_else(OnceLock::new, OnceLock::from),
             splits: self.splits.clone(),
             tables: self.tables.clone(),
             ..kept
@@ -318,7 +321,8 @@ impl Catalog {
         start..start + self.groups[start..].partition_point(|group| group.file == file)
     }
 
-    /// The memory that the catalogue takes: files with their paths and footers, and row groups. A footer that
+    /// The memory that the catalogue takes: files with their paths and footers, row groups, and row ids that
+    /// files store. A footer that
     /// has not been read yet counts like one that has.
     pub fn bytes(&self) -> u64 {
         let footer = |file: &File| file.footer.get().map(Footer::bytes);
@@ -327,7 +331,8 @@ impl Catalog {
             let paths = file.location.len() + file.relative.len() + file.path.as_ref().len();
             (size_of::<File>() + paths) as u64 + footer(file).unwrap_or(unread)
         };
-        size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
+        let ids = self.row_ids.get().map_or(0, RowIds::stored_bytes);
+        ids + size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
     }
 
     /// The bytes that must be fetched to read the projected columns of `group`. This and all other costs are
@@ -480,20 +485,63 @@ impl Catalog {
 }
 
 impl Catalog {
-    fn row_ids(&self) -> &RowIds {
-        self.row_ids.get_or_init(|| {
-            // The footers are not used, since they would have to be decoded for this.
-            let mut rows = vec![0; self.files.len()];
-            self.groups.iter().for_each(|group| rows[group.file] += group.rows);
-            RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
-        })
+    /// Whether the row ids are those that a table tracks. Several tables, or a table beside plain files, would
+    /// have ids twice.
+    fn tracks_row_ids(&self) -> bool {
+        self.tables.len() == 1 && self.files.iter().all(|file| file.tracked.is_some())
     }
 
-    /// The number of the first row of a row group; the others follow.
-    pub fn first_row_id(&self, group: usize) -> i64 {
+    /// Whether row ids are known: files of a table that tracks them may store some, which have to be
+    /// [read](crate::source::Store::read_row_ids) first.
+    pub fn has_row_ids(&self) -> bool {
+        self.row_ids.get().is_some() || !self.tracks_row_ids()
+    }
+
+    /// Whether files store ids of their rows, once these were read.
+    pub fn stores_row_ids(&self) -> bool {
+        self.row_ids.get().is_some_and(|ids| ids.stored_bytes() > 0)
+    }
+
+    /// The row ids; `None` if they are not known yet.
+    fn row_ids(&self) -> Option<&RowIds> {
+        if self.row_ids.get().is_none() && self.tracks_row_ids() {
+            return None;
+        }
+        Some(self.row_ids.get_or_init(|| {
+            // The footers are not used, since they would have to be decoded for this.
+            let rows = (0..self.files.len()).map(|file| self.rows_of(file));
+            RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
+        }))
+    }
+
+    /// Takes the ids that each file stores for its rows, if it does.
+    ///
+    /// # Errors
+    /// `Corrupt` if two rows have one id.
+    pub(crate) fn set_stored_ids(&self, stored: Vec<Option<IdRuns>>) -> Result<()> {
+        let files = self.files.iter().zip(stored).enumerate().map(|(at, (file, stored))| IdsOfFile {
+            location: &file.location,
+            first: file.tracked.as_ref().map_or(0, |tracked| tracked.first),
+            rows: self.rows_of(at),
+            deleted: file.deleted.as_ref(),
+            stored,
+        });
+        let ids = RowIds::tracked(files)?;
+        // Another task may have read them first.
+        drop(self.row_ids.set(ids));
+        Ok(())
+    }
+
+    /// The number of rows in a file, including deleted ones.
+    pub(crate) fn rows_of(&self, file: usize) -> u64 {
+        self.groups[self.groups_of(file)].iter().map(|group| group.rows).sum()
+    }
+
+    /// The ids of the rows of a row group.
+    pub fn ids_of(&self, group: usize) -> GroupIds<'_> {
         let at = &self.groups[group];
         let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
-        self.row_ids().first[at.file] + in_file as i64
+        GroupIds::new(self.row_ids(), at.file, in_file)
     }
 
     /// The place where a row of a row group is stored.
@@ -503,21 +551,28 @@ impl Catalog {
             file: self.files[at.file].location.clone(),
             row_group: at.index,
             row,
-            id: RowId::new(self.first_row_id(group) + row as i64),
+            id: self.ids_of(group).at(row),
             source: 0,
         }
     }
 
     /// The row group that has a row, and the row's ordinal there; `None` for a row of another data set.
     pub fn find_row(&self, id: RowId) -> Option<(usize, u64)> {
-        let ids = self.row_ids();
-        let after = ids.sorted.partition_point(|(begin, _)| *begin <= id.get());
-        let (begin, file) = *ids.sorted.get(after.checked_sub(1)?)?;
-        let of_file = self.groups_of(file as usize);
-        let row = self.groups[of_file.start].first_row + (id.get() - begin) as u64;
-        let at = of_file.start + self.groups[of_file.clone()].partition_point(|group| group.first_row <= row);
-        let (group, found) = (at - 1, &self.groups[at - 1]);
-        (row - found.first_row < found.rows).then(|| (group, row - found.first_row))
+        self.find_rows(id).next()
+    }
+
+    /// The row groups and the ordinals of all stored rows that have an id: beside the row itself, these may be
+    /// rows that a table has deleted.
+    pub fn find_rows(&self, id: RowId) -> impl Iterator<Item = (usize, u64)> {
+        let found = self.row_ids().into_iter().flat_map(move |ids| ids.find(id.get()));
+        found.filter_map(|(file, row)| {
+            let of_file = self.groups_of(file);
+            let row = self.groups.get(of_file.start)?.first_row + row;
+            let after = self.groups[of_file.clone()].partition_point(|group| group.first_row <= row);
+            let group = (of_file.start + after).checked_sub(1)?;
+            let found = &self.groups[group];
+            (row - found.first_row < found.rows).then(|| (group, row - found.first_row))
+        })
     }
 }
 

@@ -120,6 +120,17 @@ pub struct DataFile {
     pub row_counts: Option<Arc<[u64]>>,
     /// The statistics of the file's values in the list of its table, by which filters rule out the file.
     pub statistics: Option<FileStatistics>,
+    /// The ids of the file's rows, if its table tracks them.
+    pub tracked: Option<TrackedIds>,
+}
+
+/// The ids that a table which tracks row ids gives to the rows of a file.
+#[derive(Clone, Debug)]
+pub struct TrackedIds {
+    /// The id of the first row; the others follow, except those whose ids the file stores.
+    pub first: i64,
+    /// The only column: the one in which a file may store ids.
+    pub column: Arc<ColumnNames>,
 }
 
 impl DataFile {
@@ -141,6 +152,7 @@ impl DataFile {
             rows: None,
             row_counts: None,
             statistics: None,
+            tracked: None,
         }
     }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..batch.ragged import Ragged
 from ..dataset import Dataset
+from ..errors import UnsupportedError
 
 __all__: list[str] = []
 
@@ -82,7 +83,9 @@ def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
 
 
 def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
-    """Returns, for each row, the number of the first row of its row group."""
+    """The number of the first row of its row group, for each row."""
+    if dataset._native.stores_row_ids():
+        raise UnsupportedError(f"{dataset!r} stores ids of its rows: read it with fb.Loader")
     if len(ids):
         first, last = _start(dataset, int(ids.min())), _start(dataset, int(ids.max()))
         if first == last:

@@ -72,7 +72,7 @@ impl Rewind {
             let checked = saved.order.check_denied(&source.order_id());
             if position.is_mix() { checked.map_err(of_source(number))? } else { checked? }
         }
-        Ok(loader.rewind())
+        loader.rewind()
     }
 }
 

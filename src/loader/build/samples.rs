@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, Result};
-use forebay_store::catalog::{Catalog, Projection, RowId};
+use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::row_set::RowSet;
 
 use super::LoaderBuilder;
@@ -266,7 +266,7 @@ impl LoaderBuilder {
         let bad_row = |UnfitRow { group, row, why }| {
             let row = u64::from(selected[group].select(row));
             let place = catalog.place(&catalog.groups[group]).row(row).column(column);
-            let id = RowId::new(catalog.first_row_id(group) + row as i64);
+            let id = catalog.ids_of(group).at(row);
             BadRow::new(samples.refusal(why).at(place), row, id)
         };
         let mut unfit = samples.without_unfit(lengths);

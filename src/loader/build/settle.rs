@@ -17,6 +17,7 @@ use super::columns::Delivered;
 use super::ordered::Ordered;
 use super::selected::Selected;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
+use crate::loader::dataset::read_row_ids;
 use crate::loader::sizing::{Batches, Sizing};
 use crate::loader::source::Open;
 use crate::loader::spec::LoaderSpec;
@@ -59,11 +60,22 @@ pub(super) struct Settled {
 impl LoaderBuilder {
     /// Checks everything, and fills in the open options. Patterns of names stay as they were given.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+        if self.needs_row_ids() {
+            read_row_ids(io, &store, &self.dataset.catalog)?;
+        }
         let named = self.without_patterns()?.with_stacks()?.decoded_by_schema(io, &store)?.with_fills()?;
         let checked = named.checked(self.spec.clone(), store)?;
         let selected = named.select(io, &checked)?;
         let ordered = named.ordered(io, &checked, &selected)?;
         named.sized(checked, selected, ordered)
+    }
+
+    /// Whether the options name rows by their ids, or deliver ids.
+    fn needs_row_ids(&self) -> bool {
+        let LoaderSpec { row_id, deny, deny_from, on_bad_row, .. } = &self.spec;
+        let skips = matches!(on_bad_row, OnBadRow::Skip { .. });
+        let names_rows = self.only.is_some() || !deny.row_ids().is_empty() || !deny_from.is_empty();
+        *row_id || skips || names_rows || self.plan_only
     }
 
     /// The last step: divides the memory for an order, and sets up what fetches under it.

@@ -118,7 +118,7 @@ pub(crate) fn of_list() -> Value {
     json!({"type": "record", "name": "manifest_file", "fields": [
         field("manifest_path", 500, &json!("string")), field("manifest_length", 501, &json!("long")),
         field("partition_spec_id", 502, &json!("int")), field("content", 517, &json!("int")),
-        field("sequence_number", 515, &json!("long"))]})
+        field("sequence_number", 515, &json!("long")), optional("first_row_id", 520, &json!("long"))]})
 }
 
 /// Returns the schema of a manifest whose partitions have these fields.
@@ -133,6 +133,7 @@ pub(crate) fn of_manifest(partition: &Value) -> Value {
         optional("lower_bounds", 125, &numbered("k126_v127", [126, 127], "bytes")),
         optional("upper_bounds", 128, &numbered("k129_v130", [129, 130], "bytes")),
         optional("split_offsets", 132, &numbers), optional("equality_ids", 135, &numbers),
+        optional("first_row_id", 142, &json!("long")),
         optional("referenced_data_file", 143, &json!("string")), optional("content_offset", 144, &json!("long")),
         optional("content_size_in_bytes", 145, &json!("long"))]});
     json!({"type": "record", "name": "manifest_entry", "fields": [

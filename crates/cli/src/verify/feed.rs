@@ -67,6 +67,6 @@ pub(super) fn step_of(loader: &Loader, saved: &Position, global_batch: u64) -> R
 
 /// The planned rows of each batch of a rank, from the loader's position in the epoch on.
 pub(super) fn planned(loader: &Loader, epoch: u64, rank: u32) -> Result<Batches> {
-    let batches = loader.rewind().batches(epoch, rank)?;
+    let batches = loader.rewind()?.batches(epoch, rank)?;
     Ok(Box::new(batches.map(|rows| rows.iter().map(|row| (row.source as u32, row.id.get())).collect())))
 }

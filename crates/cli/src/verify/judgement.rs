@@ -172,7 +172,7 @@ impl OrderJudgement {
 /// Describes the first row of a batch that is not the planned one.
 fn first_difference(run: &VerifyRun, came: &[ArrivedRow], planned: &[RowName]) -> String {
     let place = |(source, id): RowName| {
-        let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
+        let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)).ok()?);
         place.map_or_else(|| format!("a row that is not in the data, {id}"), |place| place.to_string())
     };
     let differs = |at: &usize| came.get(*at).map(|row| row.name) != planned.get(*at).copied();

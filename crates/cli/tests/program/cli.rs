@@ -1193,7 +1193,7 @@ fn which_rows_a_step_holds_is_known_from_a_position() {
         assert_eq!(found.len(), 7);
         for (row, (label, row_id)) in found.iter().zip(rows) {
             assert_eq!(row["columns"], serde_json::json!({"label": label}));
-            let place = dataset.row(forebay::RowId::new(*row_id)).unwrap();
+            let place = dataset.row(forebay::RowId::new(*row_id)).unwrap().unwrap();
             assert_eq!(row["file"], Value::from(&*place.file));
             assert_eq!((&row["row_group"], &row["row"]), (&place.row_group.into(), &place.row.into()));
         }

@@ -12,18 +12,27 @@
 //! For a hundred thousand files of ten thousand rows, the chance that two ranges overlap is 10⁻⁵. If they do,
 //! the later file begins at another hash, so that no two rows ever have the same number; two files with the
 //! same relative path, in two locations, are distinguished in the same way.
+//!
+//! A table may track ids itself. Each of its files then has a range that the table gives it. A file that was
+//! rewritten stores the ids that its rows had before in a column; they are read once an id is asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use forebay_base::Error;
+use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::{Deserialize, Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The number of bits of a hash. A range that begins at a hash ends below 2^63.
+use crate::row_set::RowSet;
+
+/// The bits of a hash: a range that begins at one ends below 2^63.
 const HASH_BITS: u32 = 62;
+
+/// The id of a row whose id has not been read.
+const UNKNOWN: i64 = -1;
 
 /// A row of a data set, as a number from 0 to 2^63 - 1.
 ///
@@ -31,6 +40,9 @@ const HASH_BITS: u32 = 62;
 /// row in that file. It is the same in every process, for each order, filter and set of columns, and in every
 /// copy of the data set; it stays the same when other files are added or removed. It does not depend on the
 /// content of the row: a file that is rewritten under its name has the same numbers.
+///
+/// In a table that tracks row ids, the number is the id that the table gives the row, which it keeps when the
+/// table is compacted.
 ///
 /// `Dataset::row` finds the row again, and the loader option `row_id` delivers the numbers as a column.
 ///
@@ -66,7 +78,7 @@ impl fmt::Display for RowId {
 impl FromStr for RowId {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let refuse =
             |_| Error::invalid(format!("{text:?} is not a row id")).hint("a row id is a whole number");
         text.trim().parse().map(RowId).map_err(refuse)
@@ -102,22 +114,126 @@ impl fmt::Display for RowPlace {
     }
 }
 
-/// The numbers of all rows, stored as the beginning of each file's range.
-#[derive(Clone, Debug)]
+/// The ids of all rows, as the beginning of each file's range; and the ids that files store.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RowIds {
     /// The beginning of each file's range.
-    pub(super) first: Box<[i64]>,
-    /// The beginnings with their files, ascending.
-    pub(super) sorted: Box<[(i64, u32)]>,
+    first: Box<[i64]>,
+    /// The beginnings with their files, ascending, of the files that store no ids.
+    sorted: Box<[(i64, u32)]>,
+    /// The ids that files store, by the files.
+    stored: HashMap<u32, IdRuns>,
+    /// The stored ids of live rows, ascending.
+    found: Box<[FoundRun]>,
+}
+
+/// Rows of a file whose stored ids follow one another.
+#[derive(Clone, Copy, Debug)]
+struct FoundRun {
+    id: i64,
+    file: u32,
+    row: u32,
+    rows: u32,
+}
+
+/// The ids of a file's rows, as runs of rows whose ids follow one another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdRuns {
+    /// The first row of each run, ascending.
+    rows: Vec<u32>,
+    /// The id of each run's first row.
+    ids: Vec<i64>,
+}
+
+/// The rows of a file of a table that tracks row ids.
+pub(super) struct IdsOfFile<'a> {
+    pub(super) location: &'a Arc<str>,
+    /// The id of the first row, unless the file stores it.
+    pub(super) first: i64,
+    /// The number of rows, including deleted ones.
+    pub(super) rows: u64,
+    pub(super) deleted: Option<&'a RowSet>,
+    /// The ids that the file stores for its rows, if it does.
+    pub(super) stored: Option<IdRuns>,
+}
+
+/// The ids of the rows of a row group.
+pub struct GroupIds<'a> {
+    /// The id of the group's first row; the others follow, unless the file stores ids.
+    first: i64,
+    /// The ordinal in the file of the group's first row.
+    in_file: u64,
+    stored: Option<&'a IdRuns>,
+}
+
+impl<'a> GroupIds<'a> {
+    pub(super) fn new(ids: Option<&'a RowIds>, file: usize, in_file: u64) -> Self {
+        let first = ids.map_or(UNKNOWN, |ids| ids.first[file].saturating_add_unsigned(in_file));
+        GroupIds { first, in_file, stored: ids.and_then(|ids| ids.stored.get(&(file as u32))) }
+    }
+
+    /// The id of the row with this ordinal in the row group; -1 if the ids have not been read.
+    pub fn at(&self, row: u64) -> RowId {
+        RowId(match self.stored {
+            Some(stored) => stored.at(self.in_file + row),
+            None if self.first == UNKNOWN => UNKNOWN,
+            None => self.first.saturating_add_unsigned(row),
+        })
+    }
+}
+
+impl IdRuns {
+    /// Adds a row, which follows the last one.
+    pub(crate) fn push(&mut self, row: u32, id: i64) {
+        let follows = self.rows.last().zip(self.ids.last());
+        if !follows.is_some_and(|(first, begin)| begin.checked_add((row - first).into()) == Some(id)) {
+            self.rows.push(row);
+            self.ids.push(id);
+        }
+    }
+
+    fn at(&self, row: u64) -> i64 {
+        let run = self.rows.partition_point(|first| u64::from(*first) <= row) - 1;
+        self.ids[run] + (row - u64::from(self.rows[run])) as i64
+    }
+
+    /// The runs of the rows that are not deleted, in a file with a number of rows.
+    fn live(&self, file: u32, rows: u32, deleted: Option<&RowSet>) -> Vec<FoundRun> {
+        let mut live = Vec::new();
+        let mut add = |run: usize, rows: Range<u32>| {
+            let id = self.ids[run] + i64::from(rows.start - self.rows[run]);
+            live.push(FoundRun { id, file, row: rows.start, rows: rows.end - rows.start });
+        };
+        let mut gaps = deleted.into_iter().flat_map(|rows| rows.runs(0..rows.count()));
+        let mut gap = gaps.next();
+        for run in 0..self.rows.len() {
+            let (mut from, end) = (self.rows[run], self.rows.get(run + 1).copied().unwrap_or(rows));
+            while let Some(gone) = gap.clone().filter(|gap| gap.start < end) {
+                if from < gone.start {
+                    add(run, from..gone.start);
+                }
+                from = from.max(gone.end.min(end));
+                // The rest of it concerns the runs that follow.
+                if gone.end > end {
+                    break;
+                }
+                gap = gaps.next();
+            }
+            if from < end {
+                add(run, from..end);
+            }
+        }
+        live
+    }
 }
 
 impl RowIds {
-    /// The numbers for files with a path and a number of rows.
+    /// The ids for files with a path and a number of rows.
     pub(super) fn of<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
         RowIds::over(files, hash)
     }
 
-    /// The numbers like [`of`](Self::of), computed with a function that hashes a path and a seed.
+    /// The ids like [`of`](Self::of), with a hash of a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();
@@ -138,10 +254,69 @@ impl RowIds {
             }
         }
         let sorted = taken.into_iter().map(|(begin, (_, file))| (begin as i64, file));
-        RowIds { first: first.into(), sorted: sorted.collect() }
+        RowIds { first: first.into(), sorted: sorted.collect(), ..RowIds::default() }
     }
 
-    /// The same numbers for some of the files.
+    /// The ids that a table tracks.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file, for ids that no row can have, and if two rows have one id.
+    pub(super) fn tracked<'a>(files: impl Iterator<Item = IdsOfFile<'a>>) -> Result<Self> {
+        let (mut ids, mut first, mut sorted, mut found) = (RowIds::default(), vec![], vec![], vec![]);
+        let (mut locations, mut rows_of) = (Vec::new(), Vec::new());
+        for (file, IdsOfFile { location, first: begin, rows, deleted, stored }) in files.enumerate() {
+            let end = i64::try_from(rows).ok().and_then(|rows| begin.checked_add(rows));
+            if begin < 0 || end.is_none() {
+                let cause = format!("the first of its {rows} rows has the id {begin}, which is none");
+                return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(location.clone())));
+            }
+            first.push(begin);
+            locations.push(location);
+            rows_of.push(rows as i64);
+            let short = u32::try_from(rows).unwrap_or(u32::MAX);
+            match stored {
+                Some(stored) => {
+                    found.extend(stored.live(file as u32, short, deleted));
+                    ids.stored.insert(file as u32, stored);
+                }
+                None if rows > 0 => sorted.push((begin, file as u32)),
+                None => {}
+            }
+        }
+        sorted.sort_unstable();
+        found.sort_unstable_by_key(|run| run.id);
+        let twice = |id: i64, one: u32, other: u32| {
+            let other = locations[other as usize];
+            let cause = format!("the table has the row id {id} in this file and in {other}");
+            Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(locations[one as usize].clone())))
+        };
+        for pair in sorted.windows(2) {
+            let [(begin, one), (next, other)] = [pair[0], pair[1]];
+            if begin + rows_of[one as usize] > next {
+                return twice(next, other, one);
+            }
+        }
+        for pair in found.windows(2) {
+            if pair[0].id + i64::from(pair[0].rows) > pair[1].id {
+                return twice(pair[1].id, pair[1].file, pair[0].file);
+            }
+        }
+        Ok(RowIds { first: first.into(), sorted: sorted.into(), found: found.into(), ..ids })
+    }
+
+    /// The files that have a row with this id, and its ordinal in each: first a live row, and then one that
+    /// the file may not have.
+    pub(super) fn find(&self, id: i64) -> impl Iterator<Item = (usize, u64)> {
+        let after = self.found.partition_point(|run| run.id <= id);
+        let stored = after.checked_sub(1).map(|at| self.found[at]);
+        let stored = stored.filter(|run| id - run.id < run.rows.into());
+        let stored = stored.map(|run| (run.file as usize, u64::from(run.row) + (id - run.id) as u64));
+        let after = self.sorted.partition_point(|(begin, _)| *begin <= id);
+        let placed = after.checked_sub(1).map(|at| self.sorted[at]);
+        stored.into_iter().chain(placed.map(|(begin, file)| (file as usize, (id - begin) as u64)))
+    }
+
+    /// The same ids for some of the files.
     pub(super) fn of_some(&self, is_kept: &[bool]) -> Self {
         let before = is_kept.iter().scan(0, |kept, is_kept| {
             let before = *kept;
@@ -149,9 +324,23 @@ impl RowIds {
             Some(is_kept.then_some(before))
         });
         let places: Vec<Option<u32>> = before.collect();
+        let place = |file: u32| places[file as usize];
         let first = self.first.iter().zip(is_kept).filter(|(_, is_kept)| **is_kept);
-        let sorted = self.sorted.iter().filter_map(|(begin, file)| Some((*begin, places[*file as usize]?)));
-        RowIds { first: first.map(|(first, _)| *first).collect(), sorted: sorted.collect() }
+        let sorted = self.sorted.iter().filter_map(|(begin, file)| Some((*begin, place(*file)?)));
+        let stored = self.stored.iter().filter_map(|(file, runs)| Some((place(*file)?, runs.clone())));
+        let found = self.found.iter().filter_map(|run| Some(FoundRun { file: place(run.file)?, ..*run }));
+        RowIds {
+            first: first.map(|(first, _)| *first).collect(),
+            sorted: sorted.collect(),
+            stored: stored.collect(),
+            found: found.collect(),
+        }
+    }
+
+    /// The memory that ids take which files store.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let runs = self.stored.values().map(|runs| runs.rows.len());
+        (runs.sum::<usize>() * (size_of::<u32>() + size_of::<i64>()) + size_of_val(&*self.found)) as u64
     }
 }
 

@@ -21,7 +21,6 @@ pub(super) use kept::KeptFooters;
 pub use later::Footers;
 pub use limits::FOOTERS_AT_ONCE;
 pub(super) use limits::{LONGEST_FOOTER, TAIL};
-#[cfg(feature = "iceberg")]
 pub(super) use parse::whole;
 pub(super) use read::{kept_files, read_all};
 pub(super) use turns::FooterTurns;

@@ -27,8 +27,10 @@ mod other_formats;
 mod remote;
 #[cfg(all(feature = "iceberg", feature = "network"))]
 mod rest;
+mod row_ids;
 mod shown;
 mod store;
+mod stored;
 mod table_settings;
 mod tables;
 mod traffic;

@@ -12,7 +12,7 @@ use super::footer::{self, KeptFooters};
 use super::index::{self, Packing};
 use super::list::{self, FileFilter, KeyTypes, none_kept};
 use super::remote::Remote;
-use super::store::{Store, Volume};
+use super::store::{AllowedLocation, Store, Volume};
 use super::url::{self, Target};
 use crate::catalog::{Catalog, Differences, KnownColumns};
 use crate::snapshot::{Snapshot, WantedVersions};
@@ -128,13 +128,14 @@ pub async fn newest_versions(
     Ok(newest)
 }
 
-/// The store of the locations, and where each location is in it.
+/// The store of the locations and of those that the options allow, and the part of it that each location is.
 pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
     options.check()?;
     let traffic = Arc::default();
     let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
     let mut targets = Vec::with_capacity(locations.len());
-    for location in locations {
+    let allowed = options.allowed_locations().map(url::absolute).collect::<Result<Vec<_>>>()?;
+    for location in locations.iter().chain(&allowed) {
         let target = url::parse(location)?;
         let known = volumes.iter().position(|(address, _)| match (address, &target) {
             (Some(address), Target::Remote(other)) => address.same_store(other),
@@ -158,8 +159,12 @@ pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store,
     if volumes.iter().all(|(address, _)| address.is_none()) {
         options.refuse_theirs()?;
     }
+    let of_allowed = targets.split_off(locations.len());
+    let of_allowed = of_allowed.into_iter().zip(allowed);
+    let allowed = of_allowed.map(|((volume, _), location)| AllowedLocation { volume, location });
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
-    Ok((Store::new(volumes, traffic, options.metadata_cache()?), targets))
+    let store = Store::new(volumes, traffic, options.metadata_cache()?);
+    Ok((store.with_allowed(allowed.collect()), targets))
 }
 
 /// Opens a data set like [`open`], at `prefix` (a key, a folder or a glob) of a store that is already

@@ -37,10 +37,21 @@ pub struct Store {
     pub(super) indexes: Arc<[IndexPlace]>,
     /// The files `_common_metadata` of the folders that were opened.
     pub(super) common_metadata: Arc<[MetadataFile]>,
-    /// The index that another process passed on, or that was packed for others.
+    /// The locations outside of tables' folders that the user allows for their files.
+    pub(super) allowed: Arc<[AllowedLocation]>,
+    /// The index that another process handed on, or that was packed for others.
     pub(super) handed_on: Option<Arc<Index>>,
     /// Warnings that have not been returned yet.
     warnings: Arc<Mutex<Vec<String>>>,
+}
+
+/// A location outside of a table's folder that the user allows for the table's files.
+#[derive(Clone, Debug)]
+pub(super) struct AllowedLocation {
+    /// The volume of its store.
+    pub(super) volume: usize,
+    /// An absolute path or a URL.
+    pub(super) location: String,
 }
 
 /// One of the places that hold files.
@@ -67,6 +78,7 @@ impl Store {
             footer_turns: Arc::default(),
             indexes: Arc::new([]),
             common_metadata: Arc::new([]),
+            allowed: Arc::new([]),
             handed_on: None,
             warnings: Arc::default(),
         }
@@ -83,6 +95,7 @@ impl Store {
         Ok(Store {
             indexes: self.indexes.clone(),
             common_metadata: self.common_metadata.clone(),
+            allowed: self.allowed.clone(),
             handed_on: self.handed_on.clone(),
             ..store
         })
@@ -96,6 +109,11 @@ impl Store {
     /// The same stores, with the files `_common_metadata` of the folders that were opened.
     pub(super) fn with_common_metadata(self, files: Vec<MetadataFile>) -> Self {
         Store { common_metadata: files.into(), ..self }
+    }
+
+    /// The same stores, with the locations outside of tables' folders that the user allows for their files.
+    pub(super) fn with_allowed(self, allowed: Vec<AllowedLocation>) -> Self {
+        Store { allowed: allowed.into(), ..self }
     }
 
     /// The same stores, with an index that holds footers of their files.
@@ -149,6 +167,20 @@ impl Store {
         self.traffic.received.add(bytes);
         self.needed(bytes);
         Ok(read)
+    }
+
+    /// Reads byte ranges of a file, each in full; `Corrupt` for a range that is not within the file.
+    pub(super) async fn read_within(
+        &self,
+        volume: usize,
+        pin: &Pin,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        if let Some(beyond) = ranges.iter().find(|range| range.end > pin.size) {
+            let cause = format!("it ends at byte {}, before byte {}", pin.size, beyond.end);
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        self.read(volume, pin, ranges).await
     }
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

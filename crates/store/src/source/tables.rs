@@ -16,8 +16,6 @@ mod iceberg;
 mod known;
 mod refused;
 mod root;
-#[cfg(feature = "iceberg")]
-mod stored;
 
 pub(super) use format::refusal;
 pub use format::{FoundFile, Sign, TableFolder, TableFormat};

@@ -16,7 +16,9 @@ const STALL_TIMEOUT: &str = "stall_timeout";
 const MAX_CONCURRENCY: &str = "max_concurrency";
 const METADATA_CACHE: &str = "metadata_cache";
 const INDEX: &str = "index";
-const OURS: [&str; 5] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE, INDEX];
+const ALLOWED_LOCATIONS: &str = "allowed_locations";
+const OURS: [&str; 6] =
+    [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE, INDEX, ALLOWED_LOCATIONS];
 
 /// The values that switch an option off.
 const OFF: [&str; 4] = ["off", "no", "none", "false"];
@@ -30,6 +32,7 @@ const OFF: [&str; 4] = ["off", "no", "none", "false"];
 /// | `max_concurrency` | count | the most concurrent requests |
 /// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
 /// | `index` | `on` or `off` | whether the index of a folder is used |
+/// | `allowed_locations` | folders with `,` between them | where files of an Iceberg table may be outside of its folder |
 ///
 /// A duration is a number with `ms`, `s` (the default), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
@@ -86,8 +89,14 @@ impl Options {
         })
     }
 
-    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry, such as
-    /// one from a file that ends with a line break.
+    /// The locations outside of a table's folder that its files may have.
+    pub(in crate::source) fn allowed_locations(&self) -> impl Iterator<Item = &str> {
+        let all = self.get(ALLOWED_LOCATIONS).unwrap_or_default().split(',');
+        all.map(str::trim).filter(|location| !location.is_empty())
+    }
+
+    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry: one
+    /// that was read from a file may end with a line break.
     pub(in crate::source) fn check(&self) -> Result<()> {
         // Certificates have several lines.
         let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");

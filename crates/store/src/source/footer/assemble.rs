@@ -98,6 +98,7 @@ pub(in crate::source) fn assemble(
             constants: file.constants,
             listed_constants,
             statistics: file.statistics,
+            tracked: file.tracked,
             deleted: file.deleted,
             table_hash,
         });

@@ -11,15 +11,12 @@ use parquet::file::metadata::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::check::check;
-#[cfg(feature = "iceberg")]
 use super::fetch::fetch;
 use super::names::renamed;
 use super::{claims, mend, structure};
 use crate::catalog::{FileColumns, KnownColumns};
 use crate::snapshot::ColumnNames;
-#[cfg(feature = "iceberg")]
 use crate::snapshot::DataFile;
-#[cfg(feature = "iceberg")]
 use crate::source::store::Store;
 
 /// A footer that was parsed and checked.
@@ -42,7 +39,6 @@ pub(super) async fn on_runtime<T: Send + 'static>(
 }
 
 /// The metadata of a file of a table, and its columns under the names of their table.
-#[cfg(feature = "iceberg")]
 pub(in crate::source) async fn whole(
     store: &Store,
     file: &DataFile,

@@ -18,7 +18,7 @@ use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
     AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
-    TableVersion, time_shown,
+    TableVersion, TrackedIds, time_shown,
 };
 
 /// The number of commits, or of files with deletion vectors, that are read at the same time.
@@ -114,6 +114,7 @@ impl<'a> Log<'a> {
                 .sum(),
         };
         let statistics = Arc::new(TableStatistics { columns: std::mem::take(&mut table.statistics) });
+        let ids = table.row_id_column().map(|name| Arc::new(row_id_column(name)));
         let mut files = Vec::with_capacity(table.files.len());
         for (at, (file, deleted)) in table.files.iter().zip(deleted).enumerate() {
             files.push(DataFile {
@@ -123,6 +124,10 @@ impl<'a> Log<'a> {
                 names: Some(names.clone()),
                 rows: file.rows,
                 statistics: Some(FileStatistics::new(statistics.clone(), at as u32)),
+                tracked: ids
+                    .clone()
+                    .zip(file.first_row_id)
+                    .map(|(column, first)| TrackedIds { first, column }),
                 ..self.table.written(&file.path, file.size, table.version)?
             });
         }
@@ -297,6 +302,12 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
         Error::new(ErrorKind::Corrupt, cause)
     })?;
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
+}
+
+/// The column in which files store the ids of rows.
+fn row_id_column(name: &str) -> ColumnNames {
+    let column = ColumnName { name: name.to_owned(), stored: name.to_owned(), id: None, inner: Vec::new() };
+    ColumnNames { found: FoundBy::Name, columns: vec![column] }
 }
 
 fn column_name(stored: &StoredName) -> ColumnName {

@@ -127,22 +127,36 @@ impl TableFolder<'_> {
         list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(version)))
     }
 
-    /// A file outside of the table's folder, by its absolute path in the store and its size. A remote store
+    /// The locations outside of the table's folder that the user allows for its files.
+    pub fn allowed(&self) -> Vec<String> {
+        self.store.allowed.iter().map(|allowed| allowed.location.clone()).collect()
+    }
+
+    /// A file outside of the table's folder, by its absolute path and its size, in the store of an allowed
+    /// location, given by its place among [all](Self::allowed), or in the store of the table. A remote store
     /// is not asked for it. The table, which has `version` now, must never write the file again.
     ///
     /// # Errors
     /// `Invalid` for a path that no file can have; on the local disk, any error of looking up the file.
-    pub async fn beside(&self, path: &str, size: u64, version: u64) -> Result<DataFile> {
-        list::beside(self.store, self.volume, path, (size, FileVersion::OfTable(version))).await
+    pub async fn beside(
+        &self,
+        allowed: Option<usize>,
+        path: &str,
+        size: u64,
+        version: u64,
+    ) -> Result<DataFile> {
+        let allowed = allowed.and_then(|at| self.store.allowed.get(at));
+        let volume = allowed.map_or(self.volume, |allowed| allowed.volume);
+        list::beside(self.store, volume, path, (size, FileVersion::OfTable(version))).await
     }
 
-    /// A file outside the table's folder, by its absolute path in the store, as it is now.
+    /// The same file as it is now.
     ///
     /// # Errors
     /// `NotFound` if there is no such file, and any error of looking it up.
-    pub async fn found_beside(&self, path: &str) -> Result<DataFile> {
-        let file = self.beside(path, 0, 0).await?;
-        let pin = list::pinned(self.store, self.volume, &file.pin.path).await?;
+    pub async fn found_beside(&self, allowed: Option<usize>, path: &str) -> Result<DataFile> {
+        let file = self.beside(allowed, path, 0, 0).await?;
+        let pin = list::pinned(self.store, file.volume, &file.pin.path).await?;
         let pin = pin.ok_or_else(|| Error::new(ErrorKind::NotFound, "file not found").at(file.place()))?;
         Ok(DataFile { pin, ..file })
     }
@@ -152,11 +166,24 @@ impl TableFolder<'_> {
     /// # Errors
     /// The file is gone, was changed, or cannot be read.
     pub async fn ranges(&self, file: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        if let Some(beyond) = ranges.iter().find(|range| range.end > file.size) {
-            let cause = format!("it ends at byte {}, before byte {}", file.size, beyond.end);
-            return Err(Error::new(ErrorKind::Corrupt, cause));
-        }
-        self.store.read(self.volume, file, ranges).await
+        self.store.read_within(self.volume, file, ranges).await
+    }
+
+    /// Byte ranges of a file in whichever store it is, each in full.
+    ///
+    /// # Errors
+    /// The errors of [`ranges`](Self::ranges).
+    pub async fn ranges_of(&self, file: &DataFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.store.read_within(file.volume, &file.pin, ranges).await
+    }
+
+    /// All bytes of a file in whichever store it is.
+    ///
+    /// # Errors
+    /// The errors of [`ranges`](Self::ranges).
+    pub async fn bytes_of(&self, file: &DataFile) -> Result<Bytes> {
+        let mut read = self.ranges_of(file, std::slice::from_ref(&(0..file.pin.size))).await?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
     }
 
     /// All bytes of a file.

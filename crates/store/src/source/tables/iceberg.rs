@@ -9,13 +9,16 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_iceberg::{
-    Manifest, Scan, Snapshot as Written, Table, TableColumn, TableFile, Wanted, manifests,
+    Manifest, ROW_ID_COLUMN, Scan, Snapshot as Written, Table, TableColumn, TableFile, Wanted, manifests,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::format::{Sign, TableFolder, TableFormat};
-use crate::snapshot::{AsOf, Constant, DataFile, FileStatistics, Snapshot, TableStatistics, TableVersion};
+use crate::snapshot::{
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
+    TableVersion, TrackedIds,
+};
 use opened::OpenedTable;
 
 /// The number of manifests that are read at the same time.
@@ -82,6 +85,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
     let defaults: Arc<[Constant]> = table.columns.iter().filter_map(default).collect();
     let constants = constants(&table);
     let statistics = Arc::new(TableStatistics { columns: std::mem::take(&mut table.statistics) });
+    let ids = Arc::new(row_id_column());
     let each = files.into_iter().zip(&table.files).zip(deleted);
     let files = each.map(|((found, file), deleted)| DataFile {
         constants: constants[file.partition as usize].clone(),
@@ -91,6 +95,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
         names: Some(names.clone()),
         rows: Some(file.rows),
         statistics: Some(FileStatistics::new(statistics.clone(), file.listed)),
+        tracked: file.first_row_id.map(|first| TrackedIds { first, column: ids.clone() }),
         // Only the footer of a file shows which columns it lacks, so files are not planned without it if
         // there are defaults.
         row_counts: row_counts(file).filter(|_| defaults.is_empty()),
@@ -132,6 +137,13 @@ async fn scan(opened: &OpenedTable<'_>, listed: &[Manifest], schema: i64) -> Res
         taken.map_err(|error| error.at(Place::file(manifest.location.as_str())))?;
     }
     Ok(scan.finish())
+}
+
+/// The column in which files store the ids of rows, which only files with numbers have.
+fn row_id_column() -> ColumnNames {
+    let (name, id) = ROW_ID_COLUMN;
+    let column = ColumnName { name: name.to_owned(), stored: String::new(), id: Some(id), inner: Vec::new() };
+    ColumnNames { found: FoundBy::Id, columns: vec![column] }
 }
 
 /// The number of rows of each row group; the manifest says it only for a file with one row group.

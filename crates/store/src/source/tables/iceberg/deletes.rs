@@ -17,7 +17,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::opened::OpenedTable;
 use crate::row_set::RowSet;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
-use crate::source::tables::stored::{self, StoredRows, WantedColumn};
+use crate::source::stored::{self, StoredRows, WantedColumn};
 
 /// The number of files with deletes that are read at the same time.
 const AT_ONCE: usize = 32;
@@ -79,7 +79,7 @@ async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Ran
             let ranges = vectors.iter().map(|vector| vector.range()).collect::<Result<Vec<_>>>()?;
             let size = vectors.first().map_or(0, |vector| vector.size);
             let file = opened.file(&location, size, 0).await?;
-            let read = opened.table.ranges(&file.pin, &ranges).await?;
+            let read = opened.table.ranges_of(&file, &ranges).await?;
             let each = of.iter().zip(vectors).zip(read);
             each.map(|((at, vector), bytes)| Ok((*at, vector.rows(&bytes)?))).collect::<Result<Vec<_>>>()
         };
@@ -141,7 +141,9 @@ async fn by_positions(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<R
         let place = || Place::file(&*positions.location);
         let file = opened.file(&positions.location, positions.size, 0).await;
         let file = file.map_err(|error| error.at(place()))?;
-        stored::each(opened.table, &file, names, wanted, take).await.map_err(|error| error.at(place()))?;
+        stored::each(opened.table.store, &file, names, wanted, take)
+            .await
+            .map_err(|error| error.at(place()))?;
         Ok::<_, Error>(found)
     };
     let reads = (0..table.positions.len()).map(|at| read(at).boxed());
@@ -238,7 +240,7 @@ async fn by_values(
                 first += count as u64;
                 Ok(())
             };
-            stored::each(opened.table, about, &names, &values.wanted(), take)
+            stored::each(opened.table.store, about, &names, &values.wanted(), take)
                 .await
                 .map_err(|error| error.at(about.place()))?;
         }
@@ -280,7 +282,7 @@ async fn values(opened: &OpenedTable<'_>, table: &Table) -> Result<Vec<DeletedVa
         };
         let file = opened.file(&equality.location, equality.size, 0).await;
         let file = file.map_err(|error| error.at(place()))?;
-        let read = stored::each(opened.table, &file, &names, &wanted, take).await;
+        let read = stored::each(opened.table.store, &file, &names, &wanted, take).await;
         read.map_err(|error| error.at(place()))?;
     }
     Ok(all.into_values().collect())

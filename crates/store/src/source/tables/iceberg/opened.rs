@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{FieldName, Metadata, TableColumn, Where};
+use forebay_iceberg::{FieldName, Locator, Metadata, TableColumn, Where};
 
 use super::newest;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
@@ -16,6 +16,7 @@ pub(super) struct OpenedTable<'a> {
     pub(super) table: &'a TableFolder<'a>,
     pub(super) location: String,
     pub(super) metadata: Metadata,
+    locator: Locator,
 }
 
 impl<'a> OpenedTable<'a> {
@@ -30,24 +31,27 @@ impl<'a> OpenedTable<'a> {
         let place = || Place::file(format!("{location}/{relative}"));
         let bytes = table.read(&relative).await?;
         let metadata = Metadata::parse(&bytes).map_err(|error| error.at(place()))?;
-        Ok(OpenedTable { table, location, metadata })
+        let locator = metadata.folders.at(&location, table.allowed());
+        Ok(OpenedTable { table, location, metadata, locator })
     }
 
     /// A file of the table, by its location in the metadata and its size. The table never writes a file
     /// again.
     pub(super) async fn file(&self, location: &str, size: u64, version: u64) -> Result<DataFile> {
-        match self.metadata.folders.locate(location, &self.location)? {
+        match self.locator.locate(location)? {
             Where::Below(relative) => self.table.written(&relative, size, version),
-            Where::Beside(path) => self.table.beside(&path, size, version).await,
+            Where::Beside(path) => self.table.beside(None, &path, size, version).await,
+            Where::Allowed(at, path) => self.table.beside(Some(at), &path, size, version).await,
         }
     }
 
     /// All bytes of a file, by its location in the metadata, and by its size if that is known.
     pub(super) async fn read(&self, location: &str, size: Option<u64>) -> Result<Bytes> {
         let read = async {
-            let file = match (self.metadata.folders.locate(location, &self.location)?, size) {
+            let file = match (self.locator.locate(location)?, size) {
                 (Where::Below(relative), None) => self.table.file(&relative).await?,
-                (Where::Beside(path), None) => self.table.found_beside(&path).await?,
+                (Where::Beside(path), None) => self.table.found_beside(None, &path).await?,
+                (Where::Allowed(at, path), None) => self.table.found_beside(Some(at), &path).await?,
                 (_, Some(size)) if size > LARGEST => {
                     let cause =
                         format!("the file has {size} bytes by the metadata, and up to {LARGEST} are read");
@@ -55,7 +59,7 @@ impl<'a> OpenedTable<'a> {
                 }
                 (_, Some(size)) => self.file(location, size, 0).await?,
             };
-            self.table.bytes(&file.pin).await
+            self.table.bytes_of(&file).await
         };
         read.await.map_err(|error: Error| error.at(Place::file(location)))
     }

@@ -1,5 +1,5 @@
-//! Reads columns of a table's files while the table is opened: from files that delete rows, and from files
-//! whose rows are deleted.
+//! Reads single columns of a table's files: of files that delete rows, of files whose rows they delete, and of
+//! files that store the ids of their rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::format::TableFolder;
+use super::footer::whole;
+use super::store::Store;
 use crate::snapshot::{ColumnNames, DataFile};
-use crate::source::footer::whole;
 
 /// The number of rows that are decoded at a time.
 const AT_ONCE: usize = 8_192;
@@ -45,13 +45,13 @@ pub(super) struct StoredRows {
 /// # Errors
 /// Any error of reading the file, and of `take`.
 pub(super) async fn each(
-    table: &TableFolder<'_>,
+    store: &Store,
     file: &DataFile,
     names: &Arc<ColumnNames>,
     wanted: &[WantedColumn],
     mut take: impl FnMut(StoredRows) -> Result<()>,
 ) -> Result<()> {
-    let (metadata, columns) = whole(table.store, file, names).await?;
+    let (metadata, columns) = whole(store, file, names).await?;
     let places: Vec<_> = wanted.iter().map(|wanted| columns.schema.index_of(&wanted.name).ok()).collect();
     for wanted in wanted {
         if let Some(error) = columns.refused.get(&wanted.name) {
@@ -75,7 +75,7 @@ pub(super) async fn each(
             start..start.saturating_add(length)
         });
         let ranges: Vec<Range<u64>> = ranges.collect();
-        let parts = table.ranges(&file.pin, &ranges).await?;
+        let parts = store.read_within(file.volume, &file.pin, &ranges).await?;
         let parts = Parts { size: file.pin.size, parts: ranges.into_iter().zip(parts).collect() };
         let read = caught(|| {
             let reader = reader(parts, &metadata, columns.schema.clone(), &leaves, group)?;
