@@ -4,6 +4,7 @@ mod kit;
 mod laws;
 mod loader;
 mod mix;
+mod mix_left_out;
 mod mix_samples;
 mod rewind;
 mod samples;
