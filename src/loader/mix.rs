@@ -193,9 +193,13 @@ impl Mixture {
             return Err(Error::invalid(format!("{} weights were given", weights.len()))
                 .hint(format!("there are {sources} sources")));
         }
-        let mut schedule: Vec<_> = run.rule.schedule.iter().filter(|(at, _)| *at < step).cloned().collect();
+        // Weights that were set for a later step hold from there on; those of the schedule do not.
+        let is_set = |at: u64| run.set_from.is_some_and(|first| at >= first);
+        let stays = |(at, _): &&(u64, Weights)| *at < step || (*at > step && is_set(*at));
+        let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();
         check_length(sources, schedule.len())?;
-        schedule.push((step, Weights::new(weights)?));
+        let place = schedule.partition_point(|(at, _)| *at < step);
+        schedule.insert(place, (step, Weights::new(weights)?));
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {

@@ -528,6 +528,41 @@ fn a_loader_denies_rows_within_an_epoch() {
 }
 
 #[test]
+fn weights_that_are_set_hold_from_their_steps_in_whatever_order_they_were_set() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[400], 50);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let mix = || {
+        let source = || (dataset.loader().columns(["n"]), 1.0);
+        let mix = Loader::mix([source(), source()]).unwrap().batch_size(10).source(true).stop(Stop::Last);
+        mix.weights_from(12, [2.0, 8.0]).build().unwrap()
+    };
+    let counts = |loader: &Loader| -> Vec<usize> {
+        let count = |batch: RecordBatch| {
+            batch["source"].as_primitive::<Int64Type>().values().iter().filter(|source| **source == 0).count()
+        };
+        loader.epoch(0).map(|batch| count(batch.unwrap())).collect()
+    };
+    let all = [(4, [1.0, 9.0]), (8, [9.0, 1.0]), (15, [3.0, 7.0])];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let set = mix();
+        order.iter().for_each(|at| set.set_weights(&all[*at].1, Some(all[*at].0)).unwrap());
+        let again = mix();
+        again.restore(&set.position()).unwrap();
+        for loader in [set, again] {
+            let counts = counts(&loader);
+            let at = [0, 3, 4, 7, 8, 14, 15, 20].map(|step| counts[step]);
+            assert_eq!(at, [5, 5, 1, 1, 9, 9, 3, 3], "set in the order {order:?}");
+        }
+    }
+    let set = mix();
+    for weights in [[1.0, 9.0], [9.0, 1.0]] {
+        set.set_weights(&weights, Some(6)).unwrap();
+    }
+    assert_eq!(counts(&set)[5..8], [5, 9, 9], "the last weights of a step hold");
+}
+
+#[test]
 fn weights_that_cannot_be_set_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     write(&mut Draw(1), folder.path(), &[200], 50);
