@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -312,7 +312,7 @@ def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str 
 
 def _sources(sources: Any) -> list[tuple[dict[str, Any], Dataset, float]]:
     """The arguments of each source's loader, its data set, and its weight."""
-    if isinstance(sources, (str, bytes, Mapping, Loader, Dataset)) or not isinstance(sources, Iterable):
+    if isinstance(sources, (str, bytes, Mapping, Set, Loader, Dataset)) or not isinstance(sources, Iterable):
         raise InvalidError(
             f"sources must be a list of (source, weight), got {type(sources).__qualname__} (pass [(a, 0.7), (b, 0.3)])"
         )
@@ -373,7 +373,16 @@ def _schedule(schedule: Any) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
+def _refuse_set(values: Any, name: str) -> None:
+    """Refuses values whose order is not that of the sources."""
+    if isinstance(values, Set):
+        raise InvalidError(
+            f"{name} must be a list, got {given(values)}, which has no order (pass a list, one for each source)"
+        )
+
+
 def _weights(weights: Any, name: str) -> list[float]:
+    _refuse_set(weights, name)
     if isinstance(weights, (str, bytes, Mapping)) or not isinstance(weights, Iterable):
         raise InvalidError(f"{name} must be a list of weights, got {weights!r}")
     return [_weight(weight, f"a weight of {name}") for weight in weights]
@@ -383,6 +392,7 @@ def _max_passes(passes: Any, sources: int) -> list[int | None]:
     """The most passes over each source; empty where there is no limit."""
     if passes is None:
         return []
+    _refuse_set(passes, "max_passes")
     if isinstance(passes, (str, bytes, Mapping)) or not isinstance(passes, Iterable):
         return [whole(passes, "max_passes", 1)] * sources
     return [None if one is None else whole(one, "a number of max_passes", 1) for one in passes]

@@ -657,6 +657,8 @@ def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, 
         rest = [sorted(rows(batch)) for batch in under_way]
         with pytest.raises(fb.InvalidError, match="weights must be a list of weights, got 3"):
             mix.set_weights(3)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match=r"weights must be a list, got \{0.4, 0.6\}, which has no order"):
+            mix.set_weights({0.4, 0.6})
         with pytest.raises(fb.InvalidError, match="1 weights were given"):
             mix.set_weights([1])
     with mixed(folders, (0.9, 0.1), stop="last") as again:
