@@ -148,7 +148,7 @@ impl Source {
                 _ if is_joined => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
-            // What a joined batch leaves out counts with the batch that it is joined into.
+            // The rows that a joined batch leaves out count with the batch that it is joined into.
             let monitor = (!is_joined).then(|| self.monitor.clone());
             of_pass = Some((number, owed, generation, refill, beginning, monitor));
             let is_exact = order.is_exact();

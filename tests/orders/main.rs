@@ -1,5 +1,6 @@
 //! The order of rows, as plans that read nothing and as loaders deliver it.
 
+mod after;
 mod kit;
 mod laws;
 mod loader;

@@ -1,5 +1,5 @@
-//! Rows that the sources of a mix leave out, because they are denied or bad: a step is shorter by them, and no
-//! row comes twice while the step has others.
+//! Rows that the sources of a mix leave out, because they are denied or bad: a step is shorter by them, and
+//! no row comes twice while the step has others.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ const BATCH: u64 = 8;
 /// The delivered rows of a step: source, and number.
 type Step = Vec<(i64, i64)>;
 
-/// Two sources of rows in their stored order: step `s` has rows `4s..4s + 4` of each.
+/// Two sources of rows in their stored order: step `s` has rows `4s..4s + 4` of each source.
 struct Pair {
     _folder: tempfile::TempDir,
     sources: [Dataset; 2],

@@ -57,7 +57,7 @@ pub(super) struct Course {
     beginning: Option<Box<Course>>,
 }
 
-/// What counts once a joined batch is returned.
+/// The counts that hold once a joined batch is returned.
 struct Joined {
     /// The number of the step after it.
     next: u64,
