@@ -39,7 +39,7 @@ FLOORS = (
     ("mix",),
     # Frameworks.
     ("adapters",),
-    ("jax", "keras", "rich", "spark", "tf", "torch", "tqdm"),
+    ("jax", "keras", "mlflow", "rich", "spark", "tf", "torch", "tqdm"),
     ("accelerate", "hf", "lightning", "ray"),
     # Another library's interface, on all of these.
     ("petastorm",),
