@@ -92,7 +92,7 @@ struct Running {
 /// Where the batches of an epoch come from.
 enum Passes {
     /// One pass over the only source.
-    Alone(Feed),
+    Alone(Box<Feed>),
     /// Passes over several sources.
     Mixed(Box<Course>),
 }
@@ -121,7 +121,7 @@ impl Epoch {
         let pass = sources.begin_alone(number, begins)?;
         self.owed = pass.remaining();
         let watch = pass.watch().clone();
-        Ok(Running { passes: Passes::Alone(Feed::new(0, Some(pass))), watch })
+        Ok(Running { passes: Passes::Alone(Box::new(Feed::new(0, Some(pass)))), watch })
     }
 
     fn start_mixed(

@@ -55,12 +55,15 @@ fn a_mix_over_the_same_data_goes_on_as_if_it_were_the_same() {
     add_file(&folder.path().join("a"), "0.parquet", 0..70);
     add_file(&folder.path().join("b"), "0.parquet", 0..50);
     let whole = mix(folder.path(), (0, 1)).build().unwrap();
-    steps(&[whole.clone()], 0);
+    steps(std::slice::from_ref(&whole), 0);
     for epoch in [1, 3] {
         let after = mix(folder.path(), (0, 1)).after(&whole.beginning(epoch).unwrap()).build().unwrap();
         assert_eq!(after.position().step(), whole.beginning(epoch).unwrap().step());
         for epoch in [epoch, epoch + 1] {
-            assert_eq!(held(&steps(&[after.clone()], epoch)), held(&steps(&[whole.clone()], epoch)));
+            assert_eq!(
+                held(&steps(std::slice::from_ref(&after), epoch)),
+                held(&steps(std::slice::from_ref(&whole), epoch))
+            );
         }
     }
 }
@@ -72,7 +75,7 @@ fn a_mix_goes_on_over_data_that_grew_and_resumes_there_on_other_ranks() {
     add_file(&a, "0.parquet", 0..70);
     add_file(&b, "0.parquet", 0..50);
     let first = mix(folder.path(), (0, 1)).build().unwrap();
-    let before = steps(&[first.clone()], 0);
+    let before = steps(std::slice::from_ref(&first), 0);
     first.set_weights(&[1.0, 3.0], Some(14)).unwrap();
     add_file(&b, "1.parquet", 50..90);
     let ranks = |world: u32, position: &Position| -> Vec<Loader> {

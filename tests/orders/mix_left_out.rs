@@ -114,7 +114,7 @@ fn a_step_is_shorter_by_all_rows_that_a_source_leaves_out() {
         })
         .collect();
     let alone = pair.mix((0, 1), deny);
-    let whole = steps(&[alone.clone()]);
+    let whole = steps(std::slice::from_ref(&alone));
     assert_eq!(held(whole.clone()), expected);
     assert_eq!((alone.stats().padded_rows, alone.stats().skipped_rows), (0, 0));
     for world in [1, 2, 4] {
@@ -132,7 +132,7 @@ fn bad_rows_of_a_source_are_replaced_by_rows_of_the_step_if_it_keeps_its_shape()
     // The rows of source 1 in step 1, and one of source 0 in step 2.
     let pair = Pair::new(|source, n| (source == 1 && (4..8).contains(&n)) || (source == 0 && n == 9));
     let skipping = pair.mix((0, 1), |_, source| source.on_bad_row(OnBadRow::skip(10)));
-    let found = held(steps(&[skipping.clone()]));
+    let found = held(steps(std::slice::from_ref(&skipping)));
     assert_eq!(found[1], of(0, 4..8));
     assert_eq!((found.len(), found[2].len()), (10, 7));
     assert_eq!((skipping.stats().padded_rows, skipping.stats().skipped_rows), (0, 5));
@@ -154,7 +154,7 @@ fn a_row_stands_in_where_nothing_is_left_of_a_step() {
         .collect();
     let deny = |at: usize, source: LoaderBuilder| source.deny_from(4, denied[at].clone());
     let alone = pair.mix((0, 1), deny);
-    let whole = steps(&[alone.clone()]);
+    let whole = steps(std::slice::from_ref(&alone));
     let found = held(whole.clone());
     assert_eq!(found[0], [of(0, 0..4), of(1, 0..4)].concat());
     assert_eq!(found[4], [(0, 20)], "the first row of the next step");
