@@ -8,10 +8,10 @@ values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:
 row. :func:`decode_image` decodes images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
-``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich``
-are imported when they are first used, and need the framework that they are named for. ``forebay.petastorm``
-is Petastorm's own interface. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
-exceptions, ``forebay.types`` the types for annotations.
+``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and
+``forebay.rich`` are imported when they are first used, and need the framework that they are named for.
+``forebay.petastorm`` is Petastorm's own interface. ``forebay.adapters`` is for other frameworks,
+``forebay.errors`` has the exceptions, ``forebay.types`` the types for annotations.
 
 Examples
 --------
@@ -166,6 +166,7 @@ _FRAMEWORKS = (
     "jax",
     "keras",
     "lightning",
+    "mlflow",
     "petastorm",
     "ray",
     "rich",

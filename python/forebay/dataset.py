@@ -130,6 +130,7 @@ class Dataset:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
         self._merge_schema = merge_schema
+        self._filter = filter
         self._partition_types = key_types(partition_types)
         urls, self._storage_options = located(urls, storage_options)
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)

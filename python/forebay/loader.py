@@ -264,7 +264,6 @@ class Loader:
 
     _is_mix = False
     _plan = Plan
-    _follow: Follow | None = None
 
     @explained
     def __init__(
@@ -369,24 +368,31 @@ class Loader:
 
     def _build(self, fingerprint: str | None = None, versions: Mapping[str, str] | None = None) -> None:
         """Builds the loader of the arguments. If ``fingerprint`` is given, the data set must have it."""
-        arguments = checked(self._arguments)
+        options = checked(self._arguments)
         self._settle()
-        dataset = opened_for(self._arguments, arguments[1], fingerprint, versions)
-        self._follow = Follow.of(self._arguments, dataset)
-        self._start([dataset], [(dataset._native, *arguments, 1.0)])
+        self._start([opened_for(self._arguments, options[1], fingerprint, versions)])
 
-    def _start(self, datasets: list[Dataset], sources: list[_Source], mix: dict[str, Any] | None = None) -> None:
-        """Starts a loader of one source, or of several sources with their common options in ``mix``."""
-        self._datasets = datasets
+    def _start(self, datasets: list[Dataset]) -> None:
+        """Starts the loader over data sets that are open, one for each source."""
+        self._follows = Follow.of_sources(self._of_sources(), datasets, self._arguments)
+        self._native, self._datasets, self._carried = self._over(datasets)
+        close_at_exit(self)
+
+    def _over(self, datasets: list[Dataset], after: str | None = None) -> _Reopened:
+        """The loader over data sets, which goes on after the position ``after``, the beginning of an epoch."""
+        native = _forebay.Loader(*self._checked(datasets), numbered=self._numbered, after=after)
         # What a copy opens, with the fingerprint that it must find. A Dataset checks its fingerprint itself.
-        self._carried: list[tuple[dict[str, Any], str | None]] = [
+        carried: list[tuple[dict[str, Any], str | None]] = [
             ({"urls": of_source["urls"]}, None)
             if isinstance(of_source["urls"], Dataset)
             else (dataset._place(), dataset.fingerprint)
             for dataset, of_source in zip(datasets, self._of_sources(), strict=True)
         ]
-        self._native = _forebay.Loader(sources, mix, numbered=self._numbered)
-        close_at_exit(self)
+        return _Reopened(native, datasets, carried)
+
+    def _checked(self, datasets: list[Dataset]) -> tuple[list[_Source], dict[str, Any] | None]:
+        """The checked options of each source over its data set, and those of a mix."""
+        return [(datasets[0]._native, *checked(self._arguments), 1.0)], None
 
     def _of_sources(self) -> list[dict[str, Any]]:
         """Returns the arguments of each source."""
@@ -485,8 +491,8 @@ class Loader:
         # time.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
-        if self._follow is not None:
-            number = self._at_newest(self._follow, number)
+        if any(self._follows):
+            number = self._at_newest(number)
         epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
         warning = self._native.take_warning()
         if warning is not None:
@@ -496,14 +502,16 @@ class Loader:
         self._skipped = epoch._native.skipped
         return epoch
 
-    def _at_newest(self, follow: Follow, number: int | None) -> int:
-        """Takes the newest version of the table, unless the epoch that begins is continued. Returns its number."""
+    def _at_newest(self, number: int | None) -> int:
+        """Takes the newest versions of the tables that are followed, unless the epoch that begins is continued.
+        Returns its number."""
         upcoming, row = self._native.upcoming()
         number = upcoming if number is None else number
         if row == 0 or number != upcoming:
-            versions = follow.newest(self._datasets[0], number)
-            if versions is not None:
-                self._take(self._at(versions))
+            followed = zip(self._follows, self._datasets, strict=True)
+            versions = [None if follow is None else follow.newest(dataset, number) for follow, dataset in followed]
+            if any(versions):
+                self._take(self._at(versions, self._native.beginning(number)))
         return number
 
     def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
@@ -937,37 +945,43 @@ class Loader:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _release(self) -> None:
-        """Releases the data sets, except those that the user opened."""
+    def _release(self, keep: Iterable[Dataset] = ()) -> None:
+        """Releases the data sets, except those that the user opened and those to keep."""
+        kept = [id(dataset) for dataset in keep]
         for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
-            if not isinstance(of_source["urls"], Dataset):
+            if not isinstance(of_source["urls"], Dataset) and id(dataset) not in kept:
                 dataset._native.release()
 
     def _check_process(self) -> None:
         self._native.check_process()
 
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """Returns the loader at the versions of its tables that a state was saved with; ``None`` if it has
-        these versions."""
-        if self._is_mix or isinstance(self._arguments["urls"], Dataset):
+        """The loader over the versions of its tables that a state was saved with, if it is over others."""
+        saved = state.get("sources") if self._is_mix else [state]
+        arguments = self._of_sources()
+        if not isinstance(saved, list) or len(saved) != len(arguments):
             return None
-        versions = of_state(self._datasets[0], state)
-        if versions is None:
-            return None
-        refuse_given(versions, self._datasets[0], self._arguments["version"], self._arguments["timestamp"])
-        return self._at(versions)
+        versions: list[dict[str, str] | None] = []
+        for one, dataset, of_source in zip(saved, self._datasets, arguments, strict=True):
+            is_open = isinstance(of_source["urls"], Dataset) or not isinstance(one, Mapping)
+            wanted = None if is_open else of_state(dataset, one)
+            if wanted is not None:
+                refuse_given(wanted, dataset, of_source["version"], of_source["timestamp"])
+            versions.append(wanted)
+        return self._at(versions) if any(versions) else None
 
-    def _at(self, versions: Mapping[str, str]) -> _Reopened:
-        """Returns the loader at other versions of its tables."""
-        options = checked(self._arguments)
-        dataset = opened_for(self._arguments, options[1], None, versions)
-        native = _forebay.Loader([(dataset._native, *options, 1.0)], None, numbered=self._numbered)
-        return _Reopened(native, [dataset], [(dataset._place(), dataset.fingerprint)])
+    def _at(self, versions: list[dict[str, str] | None], after: str | None = None) -> _Reopened:
+        """The loader over other versions of its tables: those of each source, or ``None`` if it keeps its own."""
+        datasets = [
+            dataset if wanted is None else opened_for(of_source, checked(of_source)[1], None, wanted)
+            for wanted, dataset, of_source in zip(versions, self._datasets, self._of_sources(), strict=True)
+        ]
+        return self._over(datasets, after)
 
     def _take(self, reopened: _Reopened) -> None:
         """Replaces this loader's parts by those at other versions of its tables."""
         self._native.close()
-        self._release()
+        self._release(keep=reopened.datasets)
         self._native, self._datasets, self._carried = reopened
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from .sharding.shard import Shard
 from .spec import checked
 
 if TYPE_CHECKING:
+    from .loader import _Source
     from .types import Collate, Location, MixStateDict, RowTransform, Transform
 
 __all__ = ["Mix"]
@@ -62,7 +63,7 @@ class Mix(Loader):
     has ``lanes=``, so a step should have many more rows than there are lanes.
 
     A pass over a source delivers each of its rows once, in the order of its own loader. Every epoch begins a new pass
-    over every source.
+    over every source; a source with ``follow=`` takes the newest version of its table then.
 
     Parameters
     ----------
@@ -187,6 +188,12 @@ class Mix(Loader):
 
     def _build_of(self, datasets: list[Dataset]) -> None:
         """Builds the mix of the arguments over data sets that are open."""
+        self._options()
+        self._settle()
+        self._start(datasets)
+
+    def _options(self) -> dict[str, Any]:
+        """The options of all sources together, checked."""
         own = self._arguments
         named(own["stop"], "stop", ("first", "last"))
         for name in ("repeat", "source"):
@@ -200,13 +207,14 @@ class Mix(Loader):
         options, _ = checked({**_DEFAULTS, **common, "samples": buckets})
         options = {name: options[name] for name in _OF_THE_MIX if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
-        options |= {name: own[name] for name in ("stop", "repeat", "max_passes", "source", "random_shares")}
-        self._settle()
+        return options | {name: own[name] for name in ("stop", "repeat", "max_passes", "source", "random_shares")}
+
+    def _checked(self, datasets: list[Dataset]) -> tuple[list[_Source], dict[str, Any] | None]:
         sources = [
             (dataset._native, *_checked_source(of_source), weight)
-            for dataset, (of_source, weight) in zip(datasets, own["sources"], strict=True)
+            for dataset, (of_source, weight) in zip(datasets, self._arguments["sources"], strict=True)
         ]
-        self._start(datasets, sources, options)
+        return sources, self._options()
 
     def _of_sources(self) -> list[dict[str, Any]]:
         return [of_source for of_source, _ in self._arguments["sources"]]
@@ -312,7 +320,7 @@ def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str 
 
 def _sources(sources: Any) -> list[tuple[dict[str, Any], Dataset, float]]:
     """The arguments of each source's loader, its data set, and its weight."""
-    if isinstance(sources, (str, bytes, Mapping, Loader, Dataset)) or not isinstance(sources, Iterable):
+    if isinstance(sources, (str, bytes, Mapping, Set, Loader, Dataset)) or not isinstance(sources, Iterable):
         raise InvalidError(
             f"sources must be a list of (source, weight), got {type(sources).__qualname__} (pass [(a, 0.7), (b, 0.3)])"
         )
@@ -326,11 +334,6 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
     if isinstance(source, Mix):
         raise InvalidError(f"source {number} is itself a mix (pass its sources, and multiply their weights)")
     if isinstance(source, Loader):
-        if source._follow is not None:
-            raise InvalidError(
-                f"source {number} follows its table, which a mix does not: its epochs would have other steps (make a "
-                "new mix of loaders without follow when an epoch is over)"
-            )
         for name in _OF_THE_MIX:
             if source._arguments.get(name, _DEFAULTS[name]) != _DEFAULTS[name]:
                 raise InvalidError(
@@ -373,7 +376,16 @@ def _schedule(schedule: Any) -> dict[int, list[float]]:
     return dict(sorted(found.items()))
 
 
+def _refuse_set(values: Any, name: str) -> None:
+    """Refuses values whose order is not that of the sources."""
+    if isinstance(values, Set):
+        raise InvalidError(
+            f"{name} must be a list, got {given(values)}, which has no order (pass a list, one for each source)"
+        )
+
+
 def _weights(weights: Any, name: str) -> list[float]:
+    _refuse_set(weights, name)
     if isinstance(weights, (str, bytes, Mapping)) or not isinstance(weights, Iterable):
         raise InvalidError(f"{name} must be a list of weights, got {weights!r}")
     return [_weight(weight, f"a weight of {name}") for weight in weights]
@@ -383,6 +395,7 @@ def _max_passes(passes: Any, sources: int) -> list[int | None]:
     """The most passes over each source; empty where there is no limit."""
     if passes is None:
         return []
+    _refuse_set(passes, "max_passes")
     if isinstance(passes, (str, bytes, Mapping)) or not isinstance(passes, Iterable):
         return [whole(passes, "max_passes", 1)] * sources
     return [None if one is None else whole(one, "a number of max_passes", 1) for one in passes]

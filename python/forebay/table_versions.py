@@ -70,17 +70,26 @@ def _versions(dataset: Dataset) -> dict[str, str]:
 class Follow:
     """Finds the versions with which an epoch begins: the same on all ranks of a run."""
 
-    def __init__(self, follow: Any, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, follow: Any, urls: Any, shard: Shard | None, told: dict[str, list[str]]) -> None:
         self._store = None if follow is True else follow
-        self._urls = arguments["urls"]
-        self._shard: Shard | None = arguments["shard"]
-        # The versions that this rank has put into the store, so that an epoch that is begun again keeps its
-        # versions.
-        self._told: dict[int, list[str]] = {}
+        self._urls = urls
+        self._shard = shard
+        # What this rank has put into the store by its key: an epoch that is begun again keeps its versions, and
+        # sources of one mix over the same locations have the same.
+        self._told = told
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any], dataset: Dataset) -> Follow | None:
-        """Returns the option ``follow`` of a loader; ``None`` if it is off."""
+    def of_sources(
+        cls, sources: list[dict[str, Any]], datasets: list[Dataset], whole: Mapping[str, Any]
+    ) -> list[Follow | None]:
+        """The option ``follow`` of each source of a loader, whose own options are ``whole``."""
+        told: dict[str, list[str]] = {}
+        common = {name: whole[name] for name in ("shard", "skip_steps")}
+        return [cls._of({**source, **common}, dataset, told) for source, dataset in zip(sources, datasets, strict=True)]
+
+    @classmethod
+    def _of(cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]]) -> Follow | None:
+        """The option ``follow`` of a source, if it has one."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None
@@ -102,7 +111,7 @@ class Follow:
             raise InvalidError(
                 "follow is for tables, and this is a folder of plain files (make a new loader when it has grown)"
             )
-        return cls(follow, arguments)
+        return cls(follow, arguments["urls"], shard, told)
 
     def newest(self, dataset: Dataset, epoch: int) -> dict[str, str] | None:
         """Returns the versions of an epoch, by the locations of their tables, if the open data set has
@@ -133,7 +142,7 @@ class Follow:
                 if_late=f"check that rank {_LOOKING} begins epoch {epoch} of the same locations",
             )
             return _read(got(self._store, key, awaited, time.monotonic() + _TIMEOUT_SECONDS), awaited.where)
-        if epoch not in self._told:
+        if key not in self._told:
             try:
                 found = self._found(dataset)
             except BaseException as error:
@@ -141,8 +150,8 @@ class Follow:
                 put(self._store, key, json.dumps({"error": said(error)}).encode())
                 raise
             put(self._store, key, json.dumps({"versions": found}).encode())
-            self._told[epoch] = found
-        return self._told[epoch]
+            self._told[key] = found
+        return self._told[key]
 
     @staticmethod
     def _found(dataset: Dataset) -> list[str]:

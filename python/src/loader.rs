@@ -32,15 +32,18 @@ type Source<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>, Option<String>, f64);
 impl Loader {
     /// Builds a loader of one source. If `mix` is given, builds a loader of several sources, with `mix` as
     /// the options of the whole. Options are the fields of a [`LoaderSpec`]. A filter may read rows, so the
-    /// interpreter's lock is released meanwhile. With `numbered`, each step says which rows it holds.
+    /// interpreter's lock is released meanwhile. With `numbered`, each step says which rows it holds. The
+    /// loader goes on after the position `after`, the beginning of an epoch.
     #[new]
-    #[pyo3(signature = (sources, mix=None, numbered=false))]
+    #[pyo3(signature = (sources, mix=None, numbered=false, after=None))]
     fn new(
         py: Python<'_>,
         sources: Vec<Source<'_>>,
         mix: Option<&Bound<'_, PyDict>>,
         numbered: bool,
+        after: Option<&str>,
     ) -> PyResult<Self> {
+        let after = after.map(|state| parse(state, mix.is_some())).transpose().or_raise(py)?;
         let mix: Option<LoaderSpec> = mix.map(options::read).transpose().or_raise(py)?;
         let mut builders = Vec::new();
         for (dataset, options, filter, weight) in sources {
@@ -52,6 +55,10 @@ impl Loader {
             let builder = match (mix, builders.len()) {
                 (None, 1) => builders.swap_remove(0).0,
                 (mix, _) => Inner::mix(builders)?.spec(mix.unwrap_or_default()),
+            };
+            let builder = match &after {
+                Some(position) => builder.after(position),
+                None => builder,
             };
             builder.numbered(numbered).build()
         };
@@ -193,6 +200,12 @@ impl Loader {
     fn position(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader.get(py)?;
         py.detach(|| json(&loader.position())).or_raise(py)
+    }
+
+    /// The position at the beginning of an epoch, as JSON.
+    fn beginning(&self, py: Python<'_>, epoch: u64) -> PyResult<String> {
+        let loader = self.loader.get(py)?;
+        py.detach(|| json(&loader.beginning(epoch)?)).or_raise(py)
     }
 
     /// Fills the cache, for all ranks or for this rank's `share` of the present or next epoch. Calls `report`

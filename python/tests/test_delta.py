@@ -267,7 +267,102 @@ def test_a_rank_that_waits_for_versions_says_so(tmp_path: Path, monkeypatch: pyt
         alone.epoch(0)
 
 
-def test_follow_is_of_tables_and_of_no_version_and_no_mix(tmp_path: Path) -> None:
+def followed(folder: Path, rank: int = 0, world: int = 1, follow: Any = True, **options: Any) -> fb.Mix:
+    """A mix of a table that is followed and one that is not, of which each row comes once in an epoch."""
+    sources = [
+        (fb.Loader(folder / "grows", follow=follow, shuffle=fb.Shuffle(seed=1)), 1),
+        (fb.Loader(folder / "stays", shuffle=fb.Shuffle(seed=2)), 1),
+    ]
+    shard = fb.Shard(rank=rank, world=world)
+    given: dict[str, Any] = {"stop": "last", "repeat": False, "global_batch_size": 8, "source": True, "shard": shard}
+    return fb.Mix(sources, **given | options)
+
+
+def of_sources(*ranks: Any) -> list[list[tuple[int, int]]]:
+    """The rows of each step of all ranks together."""
+    steps = []
+    for batches in zip(*ranks, strict=True):
+        pairs = [pair for batch in batches for pair in zip(batch["source"].tolist(), batch["id"].tolist(), strict=True)]
+        steps.append(sorted(pairs))
+    return steps
+
+
+def rows_of(grown: int) -> list[tuple[int, int]]:
+    return [(0, id) for id in range(grown)] + [(1, id) for id in range(20)]
+
+
+def test_each_epoch_of_a_mix_begins_with_the_newest_versions_that_it_follows(tmp_path: Path) -> None:
+    append(tmp_path / "grows", 0, 20)
+    append(tmp_path / "stays", 0, 20)
+    mix = followed(tmp_path, schedule={7: [3, 1]})
+    assert sorted(sum(of_sources(mix.epoch(0)), [])) == rows_of(20)
+    assert len(mix) == 5
+    append(tmp_path / "grows", 20, 44)
+    append(tmp_path / "stays", 20, 40)
+    second = iter(mix)
+    steps = of_sources(next(second) for _ in range(1))
+    state = json.loads(json.dumps(mix.state_dict()))
+    assert [source["table"]["version"] for source in state["sources"]] == [1, 0]
+    metrics = mix.metrics()
+    assert (metrics["forebay/sources/0/table_version"], metrics["forebay/sources/1/table_version"]) == (1.0, 0.0)
+    assert state["step"] == 6, "steps are counted through all epochs"
+    rest = of_sources(second)
+    assert sorted(sum(steps + rest, [])) == rows_of(44)
+    counts = [sum(source == 0 for source, _ in step) for step in rest[:3]]
+    assert counts == [4, 6, 6], "weights change at the step of the run"
+
+    append(tmp_path / "grows", 44, 50)
+    resumed = [followed(tmp_path, rank, 2, Store(), schedule={7: [3, 1]}) for rank in range(2)]
+    for rank in resumed:
+        rank.load_state_dict(state)
+    assert of_sources(*resumed) == rest, "the rest of the epoch is of the versions of the state, on other ranks"
+    assert resumed[0].state_dict()["sources"][0]["table"]["version"] == 1
+    alone = followed(tmp_path, schedule={7: [3, 1]})
+    alone.load_state_dict(state)
+    list(alone)
+    third = of_sources(mix)
+    assert sorted(sum(third, [])) == rows_of(50)
+    assert of_sources(alone) == third, "the epoch after it is that of the run that was not interrupted"
+
+
+def test_ranks_of_a_mix_take_the_versions_that_the_first_one_found(tmp_path: Path) -> None:
+    append(tmp_path / "grows", 0, 20)
+    append(tmp_path / "stays", 0, 20)
+    store = Store()
+    ranks = [followed(tmp_path, rank, 2, store) for rank in range(2)]
+    first = ranks[0].epoch(0)
+    append(tmp_path / "grows", 20, 30)
+    assert sorted(sum(of_sources(first, ranks[1].epoch(0)), [])) == rows_of(20)
+    found = [rank.epoch(1) for rank in ranks]
+    append(tmp_path / "grows", 30, 31)
+    assert sorted(sum(of_sources(*found), [])) == rows_of(30)
+    copies = [pickle.loads(pickle.dumps(followed(tmp_path)))]
+    assert sorted(sum(of_sources(copies[0].epoch(0)), [])) == rows_of(31)
+    with pytest.raises(fb.InvalidError, match="2 ranks, which may find different versions"):
+        followed(tmp_path, 0, 2)
+    with pytest.raises(fb.InvalidError, match="follow and skip_steps were given"):
+        followed(tmp_path, skip_steps=[(0, 1)])
+
+
+def test_a_mix_opens_the_versions_of_its_state(tmp_path: Path) -> None:
+    append(tmp_path / "grows", 0, 20)
+    append(tmp_path / "stays", 0, 20)
+    mix = followed(tmp_path, follow=False)
+    begun = iter(mix)
+    next(begun)
+    state = json.loads(json.dumps(mix.state_dict()))
+    rest = of_sources(begun)
+    append(tmp_path / "grows", 20, 30)
+    append(tmp_path / "stays", 20, 30)
+    resumed = followed(tmp_path, follow=False)
+    resumed.load_state_dict(state)
+    assert of_sources(resumed) == rest
+    pinned = fb.Mix([(fb.Loader(tmp_path / "grows", version=1), 1), (tmp_path / "stays", 1)], stop="last", repeat=False)
+    with pytest.raises(fb.StateMismatchError, match="the state was saved with version 0 of the table, and version=1"):
+        pinned.load_state_dict(state)
+
+
+def test_follow_is_of_tables_and_of_no_version(tmp_path: Path) -> None:
     append(tmp_path / "table", 0, 10)
     for option in ({"version": 0}, {"timestamp": "2100-01-01"}, {"skip_steps": [(0, 1)]}):
         with pytest.raises(fb.InvalidError, match="follow and .* were given"):
@@ -280,8 +375,6 @@ def test_follow_is_of_tables_and_of_no_version_and_no_mix(tmp_path: Path) -> Non
     pq.write_table(pa.table({"x": [1]}), tmp_path / "plain" / "a.parquet")
     with pytest.raises(fb.InvalidError, match="follow is for tables"):
         fb.Loader(tmp_path / "plain", follow=True)
-    with pytest.raises(fb.InvalidError, match=r"source 0 follows its table.*make a new mix"):
-        fb.Mix([(fb.Loader(tmp_path / "table", follow=True), 1.0)])
 
 
 def test_a_state_of_another_version_than_the_one_that_was_given_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ FRAMEWORKS = {
     "jax": "jax",
     "keras": "keras",
     "lightning": "lightning",
+    "mlflow": "mlflow",
     "petastorm": "pyarrow",
     "petastorm._shuffling": "torch",
     "petastorm.pytorch": "torch",

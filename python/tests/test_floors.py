@@ -39,7 +39,7 @@ FLOORS = (
     ("mix",),
     # Frameworks.
     ("adapters",),
-    ("jax", "keras", "rich", "spark", "tf", "torch", "tqdm"),
+    ("jax", "keras", "mlflow", "rich", "spark", "tf", "torch", "tqdm"),
     ("accelerate", "hf", "lightning", "ray"),
     # The interface of another library, which uses all of these.
     ("petastorm",),

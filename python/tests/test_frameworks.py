@@ -463,7 +463,7 @@ def test_tensorflow_refuses_columns_by_name(plain: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "framework",
-    ["torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark", "tqdm", "rich"],
+    ["torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark", "mlflow", "tqdm", "rich"],
 )
 def test_a_missing_framework_is_named(framework: str) -> None:
     module = {"tensorflow": "tf", "transformers": "hf", "pyspark": "spark"}.get(framework, framework)
@@ -510,7 +510,7 @@ def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, ba
 
 def test_importing_the_package_imports_no_framework() -> None:
     frameworks = {"torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark"}
-    frameworks |= {"tqdm", "rich"}
+    frameworks |= {"mlflow", "tqdm", "rich"}
     script = f"import sys, forebay; print({frameworks} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()"

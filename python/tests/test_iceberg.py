@@ -225,12 +225,88 @@ def test_a_filter_selects_what_it_selects_without_the_bounds_of_manifests(tmp_pa
         assert selected(path, [condition]) == [], condition
 
 
-@pytest.fixture(scope="module")
-def by_spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The tables that Spark wrote, and the rows that it reads from each snapshot."""
+def spark_with_iceberg() -> tuple[str, str]:
+    """The interpreter that has Spark, and the jar of Iceberg."""
     python, jar = (os.environ.get(f"FOREBAY_ICEBERG_SPARK_{name}") for name in ("PYTHON", "JAR"))
     if python is None or jar is None or shutil.which("java") is None:
         pytest.skip("FOREBAY_ICEBERG_SPARK_PYTHON and FOREBAY_ICEBERG_SPARK_JAR name no Spark with Iceberg")
+    return python, jar
+
+
+FRAMES = """
+import json, sys
+import forebay as fb
+from pyspark.sql import SparkSession, functions as F
+warehouse, cache, jar = sys.argv[1:4]
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+builder = builder.config("spark.jars", jar).config("spark.sql.shuffle.partitions", "2")
+builder = builder.config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+builder = builder.config("spark.sql.catalog.c", "org.apache.iceberg.spark.SparkCatalog")
+builder = builder.config("spark.sql.catalog.c.type", "hadoop").config("spark.sql.catalog.c.warehouse", warehouse)
+spark = builder.getOrCreate()
+spark.sql("CREATE TABLE c.db.t (id bigint, x bigint) USING iceberg TBLPROPERTIES "
+          "('format-version' = '2', 'write.delete.mode' = 'merge-on-read')")
+spark.range(100).withColumn("x", F.col("id") % 7).writeTo("c.db.t").append()
+(first, at), = spark.sql("SELECT snapshot_id, committed_at FROM c.db.t.snapshots").collect()
+spark.sql(f"ALTER TABLE c.db.t CREATE TAG early AS OF VERSION {first}")
+spark.sql("DELETE FROM c.db.t WHERE id % 10 = 3")
+spark.sql("ALTER TABLE c.db.t CREATE BRANCH side")
+spark.range(100, 105).withColumn("x", F.lit(0).cast("long")).writeTo("c.db.t.branch_side").append()
+snapshots = [row[0] for row in spark.sql("SELECT snapshot_id FROM c.db.t.snapshots ORDER BY committed_at").collect()]
+read, path = (lambda **options: spark.read.options(**options)), warehouse + "/db/t"
+milliseconds = str(int(at.timestamp() * 1000) + 1)
+frames = {
+    "newest": spark.table("c.db.t"),
+    "loaded": read().format("iceberg").load(path),
+    "selected": spark.sql("SELECT id, x FROM c.db.t"),
+    "first": read(**{"snapshot-id": str(first)}).table("c.db.t"),
+    "version": spark.sql(f"SELECT * FROM c.db.t VERSION AS OF {first}"),
+    "tag": spark.sql("SELECT * FROM c.db.t VERSION AS OF 'early'"),
+    "tagged": read(tag="early").table("c.db.t"),
+    "time": read(**{"as-of-timestamp": milliseconds}).format("iceberg").load(path),
+    "branch": read(branch="side").table("c.db.t"),
+    "named": spark.table("c.db.t.branch_side"),
+    "one": spark.table("c.db.t").select("id"),
+    "other": spark.table("c.db.t").select("id", (F.col("x") + 1).alias("x")),
+    "filtered": spark.table("c.db.t").where("id < 5"),
+    "swapped": spark.table("c.db.t").select("x", "id"),
+    "log": spark.table("c.db.t.history").select("snapshot_id"),
+    "limited": spark.table("c.db.t").limit(7),
+}
+said = {}
+for name, frame in frames.items():
+    data = fb.spark.dataset(frame, cache + "/" + name)
+    said[name] = [data.version, data.num_rows, frame.count()]
+spark.conf.set("spark.wap.branch", "side")
+said["checked"] = [fb.spark.dataset(spark.table("c.db.t"), cache + "/checked").version]
+print(json.dumps({"snapshots": snapshots, "said": said}))
+"""
+
+
+def test_a_frame_of_spark_that_is_a_table_is_opened_as_the_table(tmp_path: Path) -> None:
+    python, jar = spark_with_iceberg()
+    environ = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1]), "PYSPARK_PYTHON": python}
+    words = [python, "-c", FRAMES, str(tmp_path / "t"), str(tmp_path / "cache"), jar]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    (first, second, side), said = found["snapshots"], found["said"]
+    for name in ("newest", "loaded", "selected"):
+        assert said[name] == [second, 90, 90], name
+    for name in ("first", "version", "tag", "tagged", "time"):
+        assert said[name] == [first, 100, 100], name
+    for name in ("branch", "named"):
+        assert said[name] == [side, 95, 95], name
+    for name in ("one", "other", "filtered", "swapped", "log", "limited"):
+        version, rows, counted = said[name]
+        assert (version, rows) == (None, counted), name
+    assert said["checked"] == [None]
+
+
+@pytest.fixture(scope="module")
+def by_spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Tables that Spark wrote, and what it reads of each snapshot."""
+    python, jar = spark_with_iceberg()
     warehouse, expected = (tmp_path_factory.mktemp(name) for name in ("spark", "expected"))
     run(python, (Path(__file__).parent / "iceberg_spark.py").read_text(), warehouse, expected, jar)
     return warehouse / "db", expected

@@ -426,6 +426,35 @@ def test_a_mask_that_one_source_makes_is_made_by_all_that_have_the_column(tmp_pa
         fb.Mix([(plain, 1), (padded, 1)], batch_size=2)
 
 
+def test_a_mask_of_views_is_made_by_all_sources_that_have_a_view(documented: Path, tmp_path: Path) -> None:
+    images = pq.read_table(documented / "data" / "train").column("image")[:8].to_pylist()
+    pq.write_table(pa.table({"image": images, "id": range(8)}), tmp_path / "whole.parquet")
+    pq.write_table(pa.table({"image": [*images[:7], None], "id": range(8)}), tmp_path / "null.parquet")
+    pq.write_table(pa.table({"id": range(8)}), tmp_path / "none.parquet")
+    views = fb.Views(a=fb.Image.resize(8, 8), b=fb.Image.resize(4, 4))
+
+    def source(name: str, **options: Any) -> tuple[fb.Loader, int]:
+        return fb.Loader(tmp_path / f"{name}.parquet", decode={"image": views}, **options), 1
+
+    masked = source("null", null_mask=["image"])
+    with pytest.raises(fb.InvalidError) as caught:
+        fb.Mix([masked, source("whole")], batch_size=4)
+    assert str(caught.value) == (
+        'column "image": source 0 makes a mask of "image" (null_mask), and source 1 does not (name "image" in '
+        "null_mask of source 1 as well: with it, fill_null sets the value in place of a null, or make the mask in no "
+        "source)"
+    )
+    both = fb.Mix([masked, source("whole", null_mask=["image"])], batch_size=16)
+    assert sorted(next(iter(both))["image.mask"].tolist()) == [False] + [True] * 15
+    # What the advice of an error says can be done.
+    mixed = fb.Mix([source("whole"), (tmp_path / "none.parquet", 1)], batch_size=4)
+    with pytest.raises(fb.NullError, match=r"leave \"image.a\" out with columns= of the .*, or out of forebay.Views"):
+        next(iter(mixed))["image.a"]
+    marked = fb.Mix([masked, (tmp_path / "none.parquet", 1)], batch_size=4)
+    with pytest.raises(fb.NullError, match='leave "image" out with columns='):
+        next(iter(marked))["image.mask"]
+
+
 def test_images_of_several_sources_are_one_array(documented: Path) -> None:
     image = {"image": fb.Image.resize(16, 16)}
     sources = [fb.Loader(documented / "data" / name, decode=image) for name in ("train", "val")]
@@ -628,6 +657,8 @@ def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, 
         rest = [sorted(rows(batch)) for batch in under_way]
         with pytest.raises(fb.InvalidError, match="weights must be a list of weights, got 3"):
             mix.set_weights(3)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match=r"weights must be a list, got \{0.4, 0.6\}, which has no order"):
+            mix.set_weights({0.4, 0.6})
         with pytest.raises(fb.InvalidError, match="1 weights were given"):
             mix.set_weights([1])
     with mixed(folders, (0.9, 0.1), stop="last") as again:

@@ -26,7 +26,7 @@ def test_a_public_thing_is_one_of_forebay(name: str) -> None:
     assert pickle.loads(pickle.dumps(thing)) is thing
 
 
-@pytest.mark.parametrize("door", ["adapters", "keras", "lightning", "hf", "torch", "jax", "tqdm", "rich"])
+@pytest.mark.parametrize("door", ["adapters", "keras", "lightning", "hf", "torch", "jax", "mlflow", "tqdm", "rich"])
 def test_a_public_thing_is_one_of_its_door(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     try:

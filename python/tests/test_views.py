@@ -219,6 +219,22 @@ def test_views_that_cannot_work_are_refused(data, decode, said):
         fb.Loader(data, decode=decode)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"fill_null": {"image.g": 0}}, r'fill_null names "image.g", a view of column "image" \(name "image": the option'),
+        ({"null_mask": ["image.g"]}, r'null_mask names "image.g", a view of column "image" \(name "image": the option'),
+        ({"rename": {"image.g": "x"}}, r'rename names "image.g", a view of column "image" \(rename "image", with which'),
+    ],
+)
+def test_an_option_that_names_a_view_says_what_it_can_name(data, options, said):
+    with pytest.raises(fb.InvalidError, match=said):
+        fb.Loader(data, decode={"image": VIEWS}, **options)
+    # What the errors advise.
+    named = fb.Loader(data, rename={"image": "x"}, decode={"x": VIEWS}, fill_null={"x": 0}, null_mask=["x"])
+    assert {"x.g", "x.mask"} <= set(named.columns)
+
+
 def test_views_of_an_image_have_the_same_offsets_in_a_window(data):
     views = fb.Views(a=fb.Image.resize(12, 12), b=fb.Image.resize(8, 8))
     rows = {}

@@ -1,5 +1,6 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
+mod after;
 mod casts;
 mod checked;
 mod checks;
@@ -34,6 +35,7 @@ use super::dataset::Dataset;
 use super::spec::LoaderSpec;
 use crate::cache::{DiskCache, Tier};
 use crate::column::{Decoder, Decoding};
+use crate::shard::Position;
 
 /// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its
 /// default, and [`Loader::mix`](crate::Loader::mix) creates one for several sources.
@@ -78,7 +80,9 @@ pub struct LoaderBuilder {
     numbered: bool,
     /// The only rows to read, if the user listed them.
     only: Option<Vec<RowId>>,
-    /// Whether only the plan is wanted. Nothing will be read then, so it does not matter which columns are
+    /// The beginning of an epoch that the loader goes on with.
+    after: Option<Arc<Position>>,
+    /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
     /// delivered.
     plan_only: bool,
     /// The number of this source in a mix.
@@ -106,6 +110,7 @@ impl LoaderBuilder {
             tier: Tier::default(),
             numbered: false,
             only: None,
+            after: None,
             plan_only: false,
             source: 0,
             among: 1,

@@ -175,7 +175,23 @@ impl Loader {
 
     /// How far the consumer got; save it with the model.
     pub fn position(&self) -> Position {
-        let at = self.sources.progress.get();
+        self.position_at(&self.sources.progress.get())
+    }
+
+    /// The position at the beginning of an epoch: what a loader over newer data goes on
+    /// [after](super::LoaderBuilder::after).
+    ///
+    /// # Errors
+    /// The mix has no such epoch.
+    pub fn beginning(&self, epoch: u64) -> Result<Position> {
+        if let Some(mixture) = &self.sources.mixture {
+            let (run, _) = mixture.run();
+            mixture.planned(&run, epoch)?;
+        }
+        Ok(self.position_at(&At::begin(epoch)))
+    }
+
+    fn position_at(&self, at: &At) -> Position {
         let Some(mixture) = &self.sources.mixture else {
             let source = self.sources.first();
             let cache_tier = source.tiers.as_ref().map(|tiers| tiers.tier().to_string());

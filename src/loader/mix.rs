@@ -68,7 +68,7 @@ pub(super) struct Reached {
 }
 
 impl Plan {
-    fn new(run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) -> Self {
+    fn new(lanes: u32, first: (u64, Arc<MixedEpoch>), run: Run) -> Self {
         Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
     }
 
@@ -87,11 +87,12 @@ impl Plan {
 }
 
 impl Mixture {
-    /// The mixture that begins with `first`, epoch 0 of `run`.
+    /// The mixture that begins with `first`, the epoch in which the plan of `run` begins; with the weights
+    /// that were given.
     pub(super) fn new(
         joiner: Joiner,
         spec: LoaderSpec,
-        run: Run,
+        (given, run): (Vec<(u64, Weights)>, Run),
         lanes: u32,
         first: Arc<MixedEpoch>,
     ) -> Self {
@@ -99,9 +100,9 @@ impl Mixture {
             joiner,
             delivered: run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect(),
             spec,
-            given: run.rule.schedule.clone(),
+            given,
             begun: AtomicU64::new(0),
-            plan: Mutex::new(Plan::new(run, lanes, (0, first))),
+            plan: Mutex::new(Plan::new(lanes, (run.origin.epoch, first), run)),
         }
     }
 
@@ -150,7 +151,7 @@ impl Mixture {
 
     /// Puts another run in force as the plan, of which one epoch is planned already.
     pub(super) fn replace(&self, run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) {
-        *self.plan() = Plan::new(run, lanes, first);
+        *self.plan() = Plan::new(lanes, first, run);
     }
 
     /// The number of steps of an epoch. Steps before the place where batches changed are counted in the steps
@@ -193,9 +194,13 @@ impl Mixture {
             return Err(Error::invalid(format!("{} weights were given", weights.len()))
                 .hint(format!("there are {sources} sources")));
         }
-        let mut schedule: Vec<_> = run.rule.schedule.iter().filter(|(at, _)| *at < step).cloned().collect();
+        // Weights that were set for a later step hold from there on; those of the schedule do not.
+        let is_set = |at: u64| run.set_from.is_some_and(|first| at >= first);
+        let stays = |(at, _): &&(u64, Weights)| *at < step || (*at > step && is_set(*at));
+        let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();
         check_length(sources, schedule.len())?;
-        schedule.push((step, Weights::new(weights)?));
+        let place = schedule.partition_point(|(at, _)| *at < step);
+        schedule.insert(place, (step, Weights::new(weights)?));
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
@@ -211,34 +216,13 @@ impl Mixture {
 
     /// The weights of a run from a saved position on: those that were given, and those that were set.
     pub(super) fn schedule(&self, saved: &SavedMix) -> Result<Vec<(u64, Weights)>> {
-        let Some(set_from) = saved.set_from else { return Ok(self.given.clone()) };
-        let sources = self.delivered.len();
-        let mut schedule: Vec<_> = self.given.iter().filter(|(from, _)| *from < set_from).cloned().collect();
-        for (from, parts) in saved.schedule.iter().filter(|(from, _)| *from >= set_from) {
-            schedule.push((*from, Weights::of_parts(parts, sources).ok_or_else(damaged)?));
-        }
-        Ok(schedule)
+        schedule_after(&self.given, saved, self.delivered.len())
     }
 
     /// The rule that was given, in the form of a position at step 0.
     pub(super) fn asked(&self) -> SavedMix {
         let (run, _) = self.run();
-        SavedMix { schedule: parts_of(&self.given), set_from: None, ..self.saved(&run, 0) }
-    }
-
-    /// The part of a position that only a mix has, at a step of a run.
-    fn saved(&self, run: &Run, step: u64) -> SavedMix {
-        SavedMix {
-            step,
-            stop: run.rule.stop,
-            repeat: run.rule.repeat,
-            schedule: parts_of(&run.rule.schedule),
-            random_shares: run.rule.random_shares,
-            set_from: run.set_from,
-            max_passes: run.rule.max_passes.clone(),
-            skipped: run.skipped.to_vec(),
-            origin: (run.origin != Origin::of_sources(run.rule.rows.len())).then(|| run.origin.clone()),
-        }
+        SavedMix { schedule: parts_of(&self.given), set_from: None, ..saved(&run, 0) }
     }
 
     /// The steps that a run skips from a saved position on: those of the position, unless the loader has its
@@ -283,12 +267,46 @@ impl Mixture {
             }
             Err(_) => (vec![0; sources], vec![0; sources], 0),
         };
-        let state = self.saved(&run, step);
+        let state = saved(&run, step);
         Reached { passes, rows, state }
     }
 }
 
-/// Weights as whole parts, each list with the step from which it holds.
+/// The part of a position that only a mix has, at a step of a run.
+fn saved(run: &Run, step: u64) -> SavedMix {
+    SavedMix {
+        step,
+        stop: run.rule.stop,
+        repeat: run.rule.repeat,
+        schedule: parts_of(&run.rule.schedule),
+        random_shares: run.rule.random_shares,
+        set_from: run.set_from,
+        max_passes: run.rule.max_passes.clone(),
+        skipped: run.skipped.to_vec(),
+        origin: (run.origin != Origin::of_sources(run.rule.rows.len())).then(|| run.origin.clone()),
+    }
+}
+
+/// The rule of a run with the weights that were given, in the form of a position at step 0.
+pub(super) fn asked(run: &Run) -> SavedMix {
+    saved(run, 0)
+}
+
+/// The weights of a run from a saved position on: those that were given, and those that were set.
+pub(super) fn schedule_after(
+    given: &[(u64, Weights)],
+    saved: &SavedMix,
+    sources: usize,
+) -> Result<Vec<(u64, Weights)>> {
+    let Some(set_from) = saved.set_from else { return Ok(given.to_vec()) };
+    let mut schedule: Vec<_> = given.iter().filter(|(from, _)| *from < set_from).cloned().collect();
+    for (from, parts) in saved.schedule.iter().filter(|(from, _)| *from >= set_from) {
+        schedule.push((*from, Weights::of_parts(parts, sources).ok_or_else(damaged)?));
+    }
+    Ok(schedule)
+}
+
+/// Weights as whole parts, by the step from which they hold.
 fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
     let parts = |(from, weights): &(u64, Weights)| {
         (*from, (0..weights.len()).map(|source| weights.part(source)).collect())

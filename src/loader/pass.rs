@@ -27,6 +27,15 @@ pub struct Step {
     pub after: Receipt,
 }
 
+/// A batch of a pass, with what counts once it is handed over.
+pub(super) struct Made {
+    pub(super) step: Step,
+    /// The rows that another rank also has, or that stand in for others.
+    pub(super) padded: u64,
+    /// The samples that were left out of a batch that keeps its shape, if none is left in it.
+    pub(super) lost: usize,
+}
+
 /// The batches of one rank and pass over a source, in order. Dropping it stops its work at once.
 pub(super) struct Pass {
     pub(super) number: u64,
@@ -35,7 +44,8 @@ pub(super) struct Pass {
     pub(super) receiver: BatchReceiver,
     pub(super) pending: Option<PendingBatch>,
     pub(super) generation: u64,
-    pub(super) monitor: Arc<Monitor>,
+    /// Counts the rows that are left out, and those that are repeated, unless the epoch does.
+    pub(super) monitor: Option<Arc<Monitor>>,
     /// Whether the pass is a part of an epoch, which then reports the consumer's waits itself.
     pub(super) is_part: bool,
     /// The batches that have come in.
@@ -76,9 +86,9 @@ impl Pass {
         self.receiver.check_process()
     }
 
-    /// Waits at most `timeout` for the next batch; `None` if it has not arrived yet. After an error there are
-    /// no more batches.
-    pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Step>> {
+    /// Waits at most `timeout` for the next batch; `None` if it is still to come. After an error there is
+    /// none.
+    pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         self.check_process()?;
         // The beginning of the epoch is read when the last batch of the epoch has arrived.
         let all_came = self.refill.waiting() == self.owed;
@@ -97,7 +107,7 @@ impl Pass {
         step
     }
 
-    fn next_step(&mut self, timeout: Duration) -> Result<Option<Step>> {
+    fn next_step(&mut self, timeout: Duration) -> Result<Option<Made>> {
         let began = Instant::now();
         while self.refill.is_empty_handed() {
             let left = timeout.saturating_sub(began.elapsed());
@@ -164,34 +174,29 @@ impl Pass {
             }
             other => other,
         };
-        let Beginning::Read(pass) = &mut self.beginning else { return Err(self.nothing_to_deliver()) };
-        let Some(Step { batch, after }) = pass.take(timeout)? else { return Ok(false) };
-        self.refill.set_first(StandIn::first_of(&batch, &after.numbers, after.keys.as_deref())?);
+        let Beginning::Read(pass) = &mut self.beginning else {
+            return Err(nothing_to_deliver(self.number, self.refill.bad().first()));
+        };
+        let Some(made) = pass.take(timeout)? else { return Ok(false) };
+        self.refill.set_first(made.step.stand_in()?);
         self.beginning = Beginning::Here;
         Ok(true)
     }
 
-    fn nothing_to_deliver(&self) -> Error {
-        let cause = format!("no row of this rank in epoch {} can be delivered", self.number);
-        let error = match self.refill.bad().first() {
-            Some(first) => {
-                first.error().of_kind(ErrorKind::BadRow).about(&format!("{cause}, the first because"))
-            }
-            None => Error::new(ErrorKind::BadRow, cause),
-        };
-        error.hint_if_none("repair the rows, or leave them out with `deny`")
-    }
-
     /// Counts the first `until` bad rows as returned.
     fn count_skipped(&mut self, until: usize) {
-        self.monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
+        if let Some(monitor) = &self.monitor {
+            monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
+        }
         self.skipped = until;
     }
 
-    fn accept(&mut self, Taken { made, end, padded }: Taken) -> Step {
+    fn accept(&mut self, Taken { made, end, padded }: Taken) -> Made {
         let skipped = self.refill.skipped_until(end);
         self.count_skipped((skipped - self.refill.before()) as usize);
-        self.monitor.padded.fetch_add(padded, Relaxed);
+        if let Some(monitor) = &self.monitor {
+            monitor.padded.fetch_add(padded, Relaxed);
+        }
         self.owed -= 1;
         if self.owed == 0 {
             self.receiver.finished();
@@ -205,7 +210,8 @@ impl Pass {
             numbers: made.numbers,
             keys: made.keys,
         };
-        Step { batch: made.batch, after }
+        let lost = if made.batch.num_rows() == 0 && self.refill.keeps_shape() { made.samples } else { 0 };
+        Made { step: Step { batch: made.batch, after }, padded, lost }
     }
 
     fn cut_short(&self) -> Error {
@@ -224,7 +230,28 @@ impl Pass {
     }
 }
 
-/// The error for asking for a batch of an epoch that was ended early.
+impl Step {
+    /// The first row, as a row that can stand in.
+    pub(super) fn stand_in(&self) -> Result<StandIn> {
+        StandIn::first_of(&self.batch, &self.after.numbers, self.after.keys.as_deref())
+    }
+}
+
+/// The error for an epoch in which a rank has no row to deliver; `bad` is the first of its bad rows.
+pub(super) fn nothing_to_deliver(epoch: u64, bad: Option<&BadRow>) -> Error {
+    let cause = format!("no row of this rank in epoch {epoch} can be delivered");
+    match bad {
+        Some(bad) => bad
+            .error()
+            .of_kind(ErrorKind::BadRow)
+            .about(&format!("{cause}, the first because"))
+            .hint_if_none("repair the rows, or leave them out with `deny`"),
+        None => Error::invalid(format!("{cause}: `deny_from` denies all of them"))
+            .hint("deny fewer rows, or begin a run without them with `deny`"),
+    }
+}
+
+/// The error for a request for a batch of an epoch that was ended early.
 pub fn ended(number: u64, reason: Reason) -> Error {
     let (why, next) = match reason {
         Reason::Closed => return Error::closed(),

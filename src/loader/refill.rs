@@ -53,8 +53,8 @@ impl StandIn {
 /// The batches of an epoch on their way to the consumer.
 pub(super) struct Refill {
     on_bad_row: OnBadRow,
-    /// Whether batches may have no row.
-    may_be_empty: bool,
+    /// Whether batches without a row wait for one.
+    fills: bool,
     /// Whether the last column says which rows count.
     row_mask: bool,
     /// The number of bad rows that the epoch left out before it was resumed.
@@ -68,17 +68,16 @@ pub(super) struct Refill {
 }
 
 impl Refill {
-    /// `withholds` says that rows that are not bad may be left out too.
+    /// `fills` says that batches may have no row, and then get one.
     pub(super) fn new(
-        (on_bad_row, withholds): (OnBadRow, bool),
+        (on_bad_row, fills): (OnBadRow, bool),
         row_mask: bool,
         before: u64,
         left_out: &[BadRow],
     ) -> Self {
-        let may_be_empty = withholds || matches!(on_bad_row, OnBadRow::Skip { .. });
         Refill {
             on_bad_row,
-            may_be_empty,
+            fills,
             row_mask,
             before,
             bad: left_out.to_vec(),
@@ -97,9 +96,19 @@ impl Refill {
         self.waiting.len() as u64
     }
 
-    /// Whether only empty batches wait.
+    /// Whether no batch can be passed on.
     pub(super) fn is_empty_handed(&self) -> bool {
-        self.waiting.back().is_none_or(Taken::is_empty)
+        self.waiting.back().is_none_or(|taken| self.fills && taken.is_empty())
+    }
+
+    /// Whether batches keep their shape if rows are left out.
+    pub(super) fn keeps_shape(&self) -> bool {
+        self.on_bad_row.refills()
+    }
+
+    /// Gives up the batches that wait.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
     }
 
     /// All bad rows of the batches that came in.
@@ -122,7 +131,7 @@ impl Refill {
         self.on_bad_row.check(self.before, &self.bad)?;
         taken.padded += taken.made.refilled;
         let waits_for_row = self.waiting.back().is_some_and(Taken::is_empty);
-        if !taken.is_empty() && self.may_be_empty {
+        if !taken.is_empty() && self.fills {
             let of_this = || {
                 let Collated { batch, numbers, keys, .. } = &taken.made;
                 StandIn::first_of(batch, numbers, keys.as_deref())

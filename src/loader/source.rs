@@ -6,7 +6,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::Catalog;
 use forebay_store::snapshot::TableVersion;
 
-use super::bad_rows::BadRow;
+use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collator;
 use super::dataset::read_row_ids;
 use super::pass::{Beginning, Pass};
@@ -87,6 +87,8 @@ pub(super) struct Begun {
     /// Whether rows that are denied from a step of the pass on are left out of the whole pass, because its
     /// first row fills other batches.
     pub(super) stands_in: bool,
+    /// Whether its batches are joined with those of other passes, and may have no row.
+    pub(super) is_joined: bool,
 }
 
 /// The options that the user left open.
@@ -126,17 +128,9 @@ impl Source {
         is_part: bool,
         begun: impl FnOnce() -> Result<Begun>,
     ) -> Result<Pass> {
-        let refill = |before: u64, left_out: &[BadRow]| {
-            Refill::new(
-                (self.collator.on_bad_row, !self.withheld.is_empty()),
-                self.collator.row_mask,
-                before,
-                left_out,
-            )
-        };
         let mut of_pass = None;
         let receiver = self.engine.begin(|| {
-            let Begun { generation, skipped, keys, stands_in } = begun()?;
+            let Begun { generation, skipped, keys, stands_in, is_joined } = begun()?;
             let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
                 return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
             };
@@ -146,13 +140,19 @@ impl Source {
             }
             let split = self.split(&order);
             let owed = order.steps(number, &split, start);
-            let refill = if start == 0 { refill(0, &self.left_out) } else { refill(skipped, &[]) };
+            let (before, left_out) = if start == 0 { (0, &*self.left_out) } else { (skipped, &[][..]) };
+            let fills = !is_joined && self.may_deliver_nothing();
+            let row_mask = self.collator.row_mask;
+            let refill = Refill::new((self.collator.on_bad_row, fills), row_mask, before, left_out);
             let beginning = match start {
                 // The first row may be denied later, and must not fill other batches then.
                 0 if stands_in || self.withheld.is_empty() => Beginning::Here,
+                _ if is_joined => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
-            of_pass = Some((number, owed, generation, refill, beginning));
+            // The rows that a joined batch leaves out count with the batch that it is joined into.
+            let monitor = (!is_joined).then(|| self.monitor.clone());
+            of_pass = Some((number, owed, generation, refill, beginning, monitor));
             let is_exact = order.is_exact();
             let planned = |key: PrefetchKey| {
                 let PrefetchKey { epoch, start, order } = key.clone();
@@ -178,9 +178,8 @@ impl Source {
                 batches: self.sizing.batches,
             })
         })?;
-        let (number, owed, generation, refill, beginning) =
+        let (number, owed, generation, refill, beginning, monitor) =
             of_pass.ok_or_else(|| Error::new(ErrorKind::Internal, "the epoch did not begin"))?;
-        let monitor = self.monitor.clone();
         Ok(Pass {
             number,
             owed,
@@ -195,16 +194,21 @@ impl Source {
         })
     }
 
-    /// Reads a pass under way again from its beginning, when only the first row that can be delivered is
-    /// missing.
+    /// Whether a batch may have no row of this source that can be delivered.
+    pub(super) fn may_deliver_nothing(&self) -> bool {
+        !self.withheld.is_empty() || matches!(self.collator.on_bad_row, OnBadRow::Skip { .. })
+    }
+
+    /// The way to read a pass under way again from its beginning, once only the first row that can be
+    /// delivered is missing.
     fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
             let Some(this) = this.upgrade() else { return Ok(None) };
-            let pass = this
-                .begin(true, || Ok(Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true }))?;
+            let begun =
+                Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true, is_joined: false };
             // The rows of this pass were counted before.
-            Ok(Some(Pass { monitor: Monitor::new(1, None), ..pass }))
+            Ok(Some(Pass { monitor: None, ..this.begin(true, || Ok(begun))? }))
         }))
     }
 

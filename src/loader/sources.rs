@@ -23,6 +23,7 @@ pub(super) struct Sources {
 }
 
 /// An epoch of a mix that is under way.
+#[derive(Clone)]
 pub(super) struct PlannedEpoch {
     pub(super) number: u64,
     pub(super) run: Arc<Run>,
@@ -85,12 +86,19 @@ impl Sources {
             let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
             let epochs = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
             let keys = epochs.map(|(epoch, start)| PrefetchKey { epoch, start, order: order.clone() });
-            Ok(Begun { generation, skipped, keys: keys.collect(), stands_in: false })
+            Ok(Begun { generation, skipped, keys: keys.collect(), stands_in: false, is_joined: false })
         })
     }
 
-    /// Begins a pass over a source of a mix, at one of its rows. The pass after it is prepared.
-    pub(super) fn begin_part(&self, mixture: &Mixture, epoch: &PlannedEpoch, at: PassPlace) -> Result<Pass> {
+    /// Begins a pass over a source of a mix, at one of its rows. The pass after it is prepared. `stands_in`
+    /// means that one of its rows is to stand in for others, so that a row that is denied later is left out.
+    pub(super) fn begin_part(
+        &self,
+        mixture: &Mixture,
+        epoch: &PlannedEpoch,
+        at: PassPlace,
+        stands_in: bool,
+    ) -> Result<Pass> {
         let PlannedEpoch { number, run, split, plan } = epoch;
         let PassPlace { source, pass, row, skipped } = at;
         let of = &self.all[source];
@@ -114,6 +122,6 @@ impl Sources {
                 keys.push(key(&next, 0, 0));
             }
         }
-        of.begin(true, || Ok(Begun { generation: 0, skipped, keys, stands_in: false }))
+        of.begin(true, || Ok(Begun { generation: 0, skipped, keys, stands_in, is_joined: true }))
     }
 }

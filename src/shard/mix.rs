@@ -143,7 +143,8 @@ impl Run {
     /// # Errors
     /// The errors of [`epoch`](Self::epoch) for the epochs up to that of the step.
     pub(crate) fn locate(&self, step: u64) -> Result<(u64, u64)> {
-        let mut number = 0;
+        // Earlier epochs may have had other batches, or other data.
+        let mut number = if step >= self.origin.step { self.origin.epoch } else { 0 };
         loop {
             let epoch = self.epoch(number)?;
             let (first, steps) = (epoch.first_step, epoch.course.steps().max(1));

@@ -1,9 +1,11 @@
 //! The order of rows, as plans that read nothing and as loaders deliver it.
 
+mod after;
 mod kit;
 mod laws;
 mod loader;
 mod mix;
+mod mix_left_out;
 mod mix_samples;
 mod rewind;
 mod samples;

@@ -137,8 +137,9 @@ def dataset(
 ) -> Written:
     """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
 
-    A DataFrame that reads a Delta table and does nothing else is that table: it is opened at the version that the
-    DataFrame shows, and nothing is written. It is copied all the same if ``dtype`` or ``name`` is given.
+    A DataFrame that reads a Delta or Iceberg table and does nothing else is that table: it is opened at the version or
+    snapshot that the DataFrame shows, and nothing is written. It is copied all the same if ``dtype`` or ``name`` is
+    given.
 
     The name of the folder depends on the plan of the DataFrame, and on the path, size and time of each file
     that the plan reads. So the same program finds the folder that it wrote, and a DataFrame with another

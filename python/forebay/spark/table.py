@@ -1,4 +1,4 @@
-"""DataFrames of Spark that are one version of a Delta table, and nothing else."""
+"""DataFrames of Spark that are one version of a Delta or Iceberg table, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,35 +17,91 @@ _SAME = {"SubqueryAlias", "Project"}
 #: The class of the files of a Delta table, by the beginnings of its names in several releases.
 _INDEX = re.compile(r"(Tahoe|PreparedDelta)\w*")
 
+#: Iceberg's table in Spark, and the class of tables that are not views of metadata.
+_SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
+_BASE_TABLE = "org.apache.iceberg.BaseTable"
 
-class DeltaVersion(NamedTuple):
-    """One version of a Delta table."""
+#: Options of reading with which Iceberg reads the rows of one snapshot.
+_OF_SNAPSHOTS = {"snapshot-id", "tag", "branch", "as-of-timestamp"}
+_SAME_ROWS = {"path", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "batch-size", "locality"}
+
+
+class TableVersion(NamedTuple):
+    """One version of a table: the number of a Delta table's version, or the snapshot of an Iceberg table."""
 
     url: str
     version: int
 
 
-def version_of(frame: Any) -> DeltaVersion | None:
-    """The version of a Delta table that a DataFrame is; ``None`` if it is anything else."""
+def version_of(frame: Any) -> TableVersion | None:
+    """The version of a table that a DataFrame is; ``None`` if it is anything else."""
     whole = plan = frame._jdf.queryExecution().analyzed()
     while _name(plan) in _SAME:
         plan = plan.child()
-    if _name(plan) != "LogicalRelation":
+    # A column that was computed has another number, also under the same name.
+    if whole.output().mkString(",") != plan.output().mkString(","):
         return None
+    if _name(plan) == "LogicalRelation":
+        return _of_delta(frame, plan)
+    return _of_iceberg(frame, plan) if _name(plan) == "DataSourceV2Relation" else None
+
+
+def _of_delta(frame: Any, plan: Any) -> TableVersion | None:
     # Delta's relation is of a class without a name, which extends this one.
-    if not is_instance_of(frame.sparkSession._sc._gateway, plan.relation(), _RELATION):
+    if not _is(frame, plan.relation(), _RELATION):
         return None
     index = plan.relation().location()
     if not _INDEX.fullmatch(_name(index)) or not index.partitionFilters().isEmpty():
         return None
     snapshot = index.snapshotAtAnalysis()
-    # A column that was computed has another number, also under the same name.
-    if whole.output().mkString(",") != plan.output().mkString(","):
-        return None
     if list(snapshot.schema().fieldNames()) != list(frame.columns):
         return None
     path = index.deltaLog().dataPath().toString()
-    return DeltaVersion(path, int(snapshot.version()))
+    return TableVersion(path, int(snapshot.version()))
+
+
+def _of_iceberg(frame: Any, plan: Any) -> TableVersion | None:
+    of_spark = plan.table()
+    if str(of_spark.getClass().getName()) != _SPARK_TABLE:
+        return None
+    table = of_spark.table()
+    # Its tables of files, snapshots and partitions are other classes.
+    if not _is(frame, table, _BASE_TABLE) or list(of_spark.schema().fieldNames()) != list(frame.columns):
+        return None
+    # With a branch that is to be checked before it is published, the session reads that one.
+    if frame.sparkSession.conf.get("spark.wap.branch", None) is not None:
+        return None
+    snapshot = _snapshot(of_spark, table, plan.options())
+    if snapshot is None:
+        return None
+    # Metadata in another folder are not found from that of the table.
+    elsewhere = table.properties().get("write.metadata.path") is not None
+    url = table.operations().current().metadataFileLocation() if elsewhere else table.location()
+    return TableVersion(str(url), snapshot)
+
+
+def _snapshot(of_spark: Any, table: Any, options: Any) -> int | None:
+    """The snapshot of an Iceberg table that Spark reads; ``None`` if it reads something else, or nothing."""
+    names = {str(name) for name in options.keySet()}
+    chosen = names & _OF_SNAPSHOTS
+    # Between two snapshots Spark reads changes.
+    if names - _OF_SNAPSHOTS - _SAME_ROWS or len(chosen) > 1:
+        return None
+    if of_spark.snapshotId() is not None:
+        return int(of_spark.snapshotId())
+    if "snapshot-id" in chosen:
+        return int(options.get("snapshot-id"))
+    if "as-of-timestamp" in chosen:
+        until = int(options.get("as-of-timestamp"))
+        earlier = [int(entry.snapshotId()) for entry in table.history() if int(entry.timestampMillis()) <= until]
+        return earlier[-1] if earlier else None
+    reference = options.get(chosen.pop()) if chosen else of_spark.branch()
+    snapshot = table.currentSnapshot() if reference is None else table.snapshot(reference)
+    return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def _is(frame: Any, thing: Any, of: str) -> bool:
+    return bool(is_instance_of(frame.sparkSession._sc._gateway, thing, of))
 
 
 def _name(thing: Any) -> str:

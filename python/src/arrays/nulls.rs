@@ -94,9 +94,13 @@ fn is_tensor(field: &Field) -> bool {
 }
 
 fn moves_of_a_mix(field: &Field) -> String {
-    let name = field.name();
-    let columns =
-        format!("leave {name:?} out with columns= of the sources' loaders, if a source does not have it");
+    let is_mask = *field.data_type() == DataType::Boolean;
+    let name = field.name().strip_suffix(".mask").filter(|_| is_mask).unwrap_or(field.name());
+    // A dot may come from a view, whose name is not one of `columns`.
+    let views = if is_tensor(field) && name.contains('.') { ", or out of forebay.Views" } else { "" };
+    let columns = format!(
+        "leave {name:?} out with columns= of the sources' loaders{views}, if a source does not have it"
+    );
     // Images and other tensors are never null in the source that has them.
     match fill(field.data_type()).filter(|_| !is_tensor(field)) {
         Some(_) => format!("{columns}; give nulls of a source a value with fill_null= of its loader"),

@@ -274,7 +274,7 @@ impl LoaderBuilder {
         if let Some((_, field)) = read.column_with_name(name) {
             return Ok(field);
         }
-        if let Some(error) = self.not_delivered(read, name) {
+        if let Some(error) = self.names_a_view(argument, name).or_else(|| self.not_delivered(read, name)) {
             return Err(error);
         }
         self.dataset.catalog.column(name)?;

@@ -54,6 +54,8 @@ pub(super) struct CheckedMix {
     spec: LoaderSpec,
     sources: Vec<CheckedSource>,
     joiner: Joiner,
+    /// The weights that were given, by the step from which they hold.
+    given: Vec<(u64, Weights)>,
     run: Run,
     first: Arc<MixedEpoch>,
     split: MixSplit,
@@ -140,10 +142,12 @@ impl LoaderBuilder {
             random_shares: spec.random_shares,
         };
         let skipped = SkippedSteps::joined(&spec.skip_steps)?;
+        let given = rule.schedule.clone();
         let run =
             Run { rule, origin: Origin::of_sources(checked.len()), skipped: skipped.into(), set_from: None };
+        let run = self.run_after(run)?;
         run.check_skipped()?;
-        let first = Arc::new(run.epoch(0)?);
+        let first = Arc::new(run.epoch(run.origin.epoch)?);
         check_packs(&checked)?;
         let schemas: Vec<_> = checked.iter().map(|source| source.settled.schema().clone()).collect();
         let delivered = checked
@@ -152,7 +156,7 @@ impl LoaderBuilder {
         check_masks(&delivered.collect::<Vec<_>>())?;
         let joiner = Joiner::new(&schemas, spec.source)?;
         let sources = divide(checked, memory, &run, split, &first)?;
-        Ok(CheckedMix { spec, sources, joiner, run, first, split, threads, memory })
+        Ok(CheckedMix { spec, sources, joiner, given, run, first, split, threads, memory })
     }
 
     /// Refuses options of a mix that belong to its sources.
@@ -186,6 +190,7 @@ impl LoaderBuilder {
             let (source, among) = (number as u64, self.mixed.len() as u64);
             let mut builder = builder.clone().for_mix(options, source, among).numbered(self.numbered);
             builder.plan_only |= self.plan_only;
+            builder.after = self.after.clone();
             let builder = builder.of_kept_files().map_err(of_source(number))?;
             let (io, store) = builder.dataset.here()?;
             let settled = builder.settle(&io, store).map_err(of_source(number))?;
@@ -204,7 +209,7 @@ impl CheckedMix {
 
     /// Starts the sources, on one pool of threads.
     pub(super) fn start(self) -> Result<Loader> {
-        let CheckedMix { spec, sources, joiner, run, first, split, threads, .. } = self;
+        let CheckedMix { spec, sources, joiner, given, run, first, split, threads, .. } = self;
         let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);
         let mut first_number = 0;
         let started = sources.into_iter().map(|CheckedSource { builder, io, settled, stored }| {
@@ -212,7 +217,7 @@ impl CheckedMix {
             first_number += stored;
             source
         });
-        let mixture = Mixture::new(joiner, spec, run, split.lanes, first);
+        let mixture = Mixture::new(joiner, spec, (given, run), split.lanes, first);
         Ok(Loader { sources: Sources::mixed(started, mixture) })
     }
 }

@@ -37,7 +37,7 @@ impl LoaderBuilder {
         let Selected { samples, heads, sizing, .. } = selected;
         // The window of a shuffle counts rows, whatever samples are made from them.
         let row_counts = samples.row_counts();
-        let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), checked.default_window);
+        let order = OrderSpec::new(&spec.shuffle, &row_counts, self.default_lanes(), checked.default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && samples.are_rows();
         let pieces_below = if may_cut { spec.shuffle.piece_rows.map_or(u64::MAX, u64::from) } else { 0 };
         let sizing = sizing.with_rows(&row_counts, &order, pieces_below);

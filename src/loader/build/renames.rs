@@ -59,6 +59,9 @@ impl LoaderBuilder {
 
     /// The error for a column to rename that is not read.
     fn not_read(&self, name: &str, read: &[String]) -> Error {
+        if let Some(error) = self.names_a_view("rename", name) {
+            return error;
+        }
         let within = read
             .iter()
             .find(|column| name.strip_prefix(column.as_str()).is_some_and(|rest| rest.starts_with('.')));

@@ -131,8 +131,8 @@ impl LoaderBuilder {
     fn least_of_all(&self, checked: &Checked) -> Result<u64> {
         let Checked { spec, reads, .. } = checked;
         let samples = SampleIndex::of_rows(select::live_rows(&reads.catalog)?);
-        let world = spec.shard.world();
-        let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), world, checked.default_window);
+        let lanes = self.default_lanes();
+        let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), lanes, checked.default_window);
         let split = spec.split(samples.total(), &order);
         Ok(match order.mixing {
             Mixing::Window => {

@@ -39,14 +39,16 @@ impl LoaderBuilder {
     /// columns of one name with different types, and an epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
         if self.is_mix() {
-            return self.mix()?.start();
+            return Ok(self.begins_after(self.mix()?.start()?));
         }
+        self.check_after(None)?;
         let this = self.of_kept_files()?;
         let (io, store) = this.dataset.here()?;
         let settled = this.settle(&io, store)?;
         let monitor = monitor(&settled.spec.trace, settled.threads)?;
         let pool = threads::pool(settled.threads)?;
-        Ok(Loader { sources: Sources::one(this.start(settled, io, pool, monitor, 0)) })
+        let source = this.clone().start(settled, io, pool, monitor, 0);
+        Ok(this.begins_after(Loader { sources: Sources::one(source) }))
     }
 
     /// Starts a source with these options on a pool. `first_number` is the number of rows in the data sets

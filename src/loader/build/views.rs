@@ -64,6 +64,20 @@ impl LoaderBuilder {
         })
     }
 
+    /// The error for an option that names the column of a view, if it does: options are of the column that
+    /// the view is made of.
+    pub(super) fn names_a_view(&self, argument: &str, name: &str) -> Option<Error> {
+        let (column, _) = self.view(name)?;
+        let error = Error::invalid(format!("{argument} names {name:?}, a view of column {column:?}"));
+        Some(error.hint(match argument {
+            "rename" => format!(
+                "rename {column:?}, with which the names of its views begin, or give the view another name in \
+                 `decode`"
+            ),
+            _ => format!("name {column:?}: the option holds for all of its views"),
+        }))
+    }
+
     /// A view that a column follows.
     pub(super) fn followed_view(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         let name = view.column(column);

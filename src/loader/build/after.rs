@@ -1,0 +1,95 @@
+//! Loaders that go on after the epochs of another one, over data sets that have changed since.
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::LoaderBuilder;
+use crate::loader::handle::Loader;
+use crate::loader::mix::{asked, schedule_after};
+use crate::loader::progress::At;
+use crate::shard::{Origin, Position, Run, SkippedSteps, damaged};
+
+impl LoaderBuilder {
+    /// Goes on after the epochs of a position, over data sets that have changed since: the newer version of a
+    /// table, a folder with more files. The first epoch is that of the position, which is the
+    /// [beginning](Loader::beginning) of an epoch. A mix goes on counting its steps and passes, and keeps
+    /// weights that were set; an epoch has as many steps as the data sets have now. Lanes that were left open
+    /// are those of the position. Default: the loader begins with epoch 0.
+    ///
+    /// Every rank must open the same versions. A position of the new loader has them, and restores in a
+    /// loader over these versions.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Loader, Shuffle};
+    ///
+    /// let mut sources = [Dataset::open("s3://acme/clicks/")?, Dataset::open("s3://acme/views/")?];
+    /// let mix = |sources: &[Dataset; 2]| {
+    ///     let shuffled = |source: &Dataset| source.loader().shuffle(Shuffle::seeded(17));
+    ///     Loader::mix([(shuffled(&sources[0]), 0.7), (shuffled(&sources[1]), 0.3)])
+    /// };
+    /// let mut loader = mix(&sources)?.build()?;
+    /// for number in 0..10 {
+    ///     for source in &mut sources {
+    ///         if let Some(newer) = source.newest()? {
+    ///             *source = newer;
+    ///         }
+    ///     }
+    ///     loader = mix(&sources)?.after(&loader.beginning(number)?).build()?;
+    ///     for batch in loader.epoch(number) {
+    ///         let batch = batch?;
+    ///     }
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn after(mut self, position: &Position) -> Self {
+        self.after = Some(position.clone().into());
+        self
+    }
+
+    /// The lanes of an order if they are left open.
+    pub(super) fn default_lanes(&self) -> u32 {
+        let saved = self.after.as_ref().and_then(|position| position.sources.get(self.source as usize));
+        saved.map_or(self.spec.shard.world(), |saved| saved.order.lanes.max(1))
+    }
+
+    /// Checks that the position that the loader goes on after is one of such a loader between two epochs.
+    /// `run` is that of a mix.
+    pub(super) fn check_after(&self, run: Option<&Run>) -> Result<()> {
+        let Some(position) = &self.after else { return Ok(()) };
+        position.check(self.mixed.len().max(1), run.map(asked).as_ref())?;
+        if position.row > 0 {
+            let cause = format!("the position is at row {} of epoch {}", position.row, position.epoch);
+            return Err(Error::new(ErrorKind::StateMismatch, cause).hint(
+                "a loader goes on after whole epochs: restore the position over the data that it was saved \
+                 with, or give the beginning of an epoch",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The run of a mix, which goes on after a position if there is one.
+    pub(super) fn run_after(&self, run: Run) -> Result<Run> {
+        self.check_after(Some(&run))?;
+        let Some(position) = &self.after else { return Ok(run) };
+        let saved = position.mix.as_ref().ok_or_else(damaged)?;
+        let given = if run.skipped.is_empty() { saved.skipped.clone() } else { run.skipped.to_vec() };
+        let skipped: Vec<SkippedSteps> = given.into_iter().filter(|steps| steps.to > saved.step).collect();
+        let sources = run.rule.rows.len();
+        let mut rule = run.rule;
+        rule.schedule = schedule_after(&rule.schedule, saved, sources)?;
+        let origin = Origin {
+            epoch: position.epoch,
+            step: saved.step,
+            passes: position.sources.iter().map(|source| source.first_pass).collect(),
+            taken: vec![0; sources],
+        };
+        Ok(Run { rule, origin, skipped: skipped.into(), set_from: saved.set_from })
+    }
+
+    /// Lets a loader begin with the epoch that it goes on with.
+    pub(super) fn begins_after(&self, loader: Loader) -> Loader {
+        if let Some(position) = &self.after {
+            loader.sources.progress.set(At::begin(position.epoch));
+        }
+        loader
+    }
+}

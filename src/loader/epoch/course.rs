@@ -1,0 +1,399 @@
+//! The course of an epoch over several sources: takes the batches of a step from the passes over each source
+//! and joins them.
+//!
+//! A step is shorter by the rows that its sources leave out. Where none is left on a rank, the first row of
+//! the rank's next step stands in, and after the last step the first one of the epoch, as in a loader of one
+//! source. Steps that were taken ahead for this are taken again if weights are set meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use forebay_arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use forebay_arrow::compute::take;
+use forebay_arrow::fail::OrFail;
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::feed::Feed;
+use crate::loader::bad_rows::{BadRow, OnBadRow};
+use crate::loader::collate::Collated;
+use crate::loader::lifecycle::Reason;
+use crate::loader::mix::Mixture;
+use crate::loader::pass::{Made, Pass, Step, ended, nothing_to_deliver};
+use crate::loader::progress::Receipt;
+use crate::loader::refill::{Refill, Taken};
+use crate::loader::sources::{PassPlace, PlannedEpoch, Sources};
+use crate::shard::Steps;
+
+/// The course of an epoch over several sources.
+pub(super) struct Course {
+    sources: Arc<Sources>,
+    mixture: Arc<Mixture>,
+    epoch: PlannedEpoch,
+    /// The passes over each source.
+    feeds: Vec<Feed>,
+    steps: Steps,
+    /// The rows of all sources and ranks so far.
+    row: u64,
+    /// The sources and passes whose rows are still to come for the present step, and the batches that have
+    /// come.
+    awaited: VecDeque<(usize, u64)>,
+    taken: Vec<(usize, Made)>,
+    /// For each source, the bad rows that were left out of the present pass.
+    skipped: Vec<u64>,
+    /// The bad rows of the present step.
+    bad: Vec<BadRow>,
+    /// The joined batches on their way to the consumer, with what counts once they are returned.
+    refill: Refill,
+    joined: VecDeque<Joined>,
+    /// The step after the last one that was returned, and the bad rows of each source before it.
+    returned: (u64, Vec<u64>),
+    /// Whether the first row that can be delivered is in this course.
+    is_whole: bool,
+    /// Whether a row of this course is to stand in for others.
+    stands_in: bool,
+    /// The same epoch from its beginning, where its first row is looked for.
+    beginning: Option<Box<Course>>,
+}
+
+/// The counts that hold once a joined batch is returned.
+struct Joined {
+    /// The number of the step after it.
+    next: u64,
+    /// For each source, the bad rows that were left out of the present pass.
+    skipped: Vec<u64>,
+    bad: Vec<BadRow>,
+    /// The rows of each source.
+    rows: Vec<u64>,
+}
+
+impl Course {
+    /// The course from a step on, before which `skipped` bad rows of each source were left out.
+    pub(super) fn begin(
+        sources: &Arc<Sources>,
+        mixture: &Arc<Mixture>,
+        epoch: PlannedEpoch,
+        from: (u64, Vec<u64>),
+    ) -> Result<Self> {
+        Course::new(sources.clone(), mixture.clone(), epoch, from, false)
+    }
+
+    fn new(
+        sources: Arc<Sources>,
+        mixture: Arc<Mixture>,
+        epoch: PlannedEpoch,
+        from: (u64, Vec<u64>),
+        stands_in: bool,
+    ) -> Result<Self> {
+        let all = sources.all();
+        let keeps_shape = all.iter().any(|source| source.collator.on_bad_row.refills());
+        // Each source counts its bad rows itself.
+        let on_bad_row = OnBadRow::Skip { at_most: u64::MAX, refill: keeps_shape };
+        let fills = all.iter().any(|source| source.may_deliver_nothing());
+        // The first row may be denied later, and must not stand in then.
+        let is_settled = stands_in || all.iter().all(|source| source.withheld.is_empty());
+        let steps = epoch.plan.course.steps_from(from.0);
+        let mut course = Course {
+            is_whole: is_settled && from.0 == epoch.plan.not_skipped(0),
+            row: steps.taken().iter().sum(),
+            refill: Refill::new((on_bad_row, fills), false, 0, &[]),
+            skipped: from.1.clone(),
+            returned: from,
+            feeds: Vec::new(),
+            awaited: VecDeque::new(),
+            taken: Vec::new(),
+            bad: Vec::new(),
+            joined: VecDeque::new(),
+            beginning: None,
+            sources,
+            mixture,
+            epoch,
+            steps,
+            stands_in,
+        };
+        course.begin_feeds()?;
+        Ok(course)
+    }
+
+    /// Begins the passes over the sources from the next step on.
+    fn begin_feeds(&mut self) -> Result<()> {
+        // A pass ends when the one after it begins, so none of the old ones is needed.
+        self.feeds.clear();
+        for (source, (&taken, &skipped)) in self.steps.taken().iter().zip(&self.skipped).enumerate() {
+            let size = self.epoch.plan.sizes[source].max(1);
+            let place = PassPlace { source, pass: taken / size, row: taken % size, skipped };
+            let is_in_epoch = place.pass < self.epoch.plan.passes_of(source);
+            let pass = is_in_epoch.then(|| self.begin_pass(place)).transpose()?;
+            self.feeds.push(Feed::new(place.pass, pass));
+        }
+        Ok(())
+    }
+
+    fn begin_pass(&self, place: PassPlace) -> Result<Pass> {
+        self.sources.begin_part(&self.mixture, &self.epoch, place, self.stands_in)
+    }
+
+    /// Fails in a forked child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.feeds.iter().try_for_each(Feed::check_process)
+    }
+
+    /// Whether other weights were set since the plan of this epoch was made, and the next step can have them.
+    pub(super) fn is_outdated(&self, generation: u64) -> bool {
+        self.awaited.is_empty()
+            && !self.mixture.is_in_force(&self.epoch.run)
+            && self.sources.progress.is_last_begun(generation)
+    }
+
+    /// Goes over to the plan in force, and returns the number of steps that are left.
+    pub(super) fn follow(&mut self) -> Result<u64> {
+        let (run, split) = self.mixture.run();
+        let plan = self.mixture.planned(&run, self.epoch.number)?;
+        let (next, skipped) = self.returned.clone();
+        let step = plan.not_skipped(next);
+        self.steps = plan.course.steps_from(step);
+        let left = plan.steps_left(step);
+        self.epoch = PlannedEpoch { run, split, plan, ..self.epoch };
+        self.refill.forget();
+        self.joined.clear();
+        self.skipped = skipped;
+        self.begin_feeds()?;
+        Ok(left)
+    }
+
+    /// Takes the next step, and lists the bad rows before it; `None` if a part of it is still to come.
+    pub(super) fn next(
+        &mut self,
+        generation: u64,
+        timeout: Duration,
+        skipped: &mut Vec<BadRow>,
+    ) -> Result<Option<Step>> {
+        if !self.stands_in {
+            let plan = &self.epoch.plan;
+            self.mixture.begins_until(plan.first_step + plan.not_skipped(self.returned.0) + 1);
+        }
+        let began = Instant::now();
+        while self.refill.is_empty_handed() {
+            let left = timeout.saturating_sub(began.elapsed());
+            let came = match self.all_came() {
+                true => self.fill_the_last(generation, left),
+                false => self.take_in(generation, left),
+            };
+            // The bad rows of batches that cannot be returned are listed too.
+            let came = came.inspect_err(|_| self.list_all(skipped));
+            if !came? {
+                return Ok(None);
+            }
+        }
+        let (taken, joined) = self.refill.pop().zip(self.joined.pop_front()).ok_or_else(|| self.early())?;
+        Ok(Some(self.accept((taken, joined), generation, skipped)))
+    }
+
+    fn early(&self) -> Error {
+        Error::new(ErrorKind::Internal, format!("epoch {} of the mix ended early", self.epoch.number))
+    }
+
+    /// Whether the batches of all steps were taken.
+    fn all_came(&self) -> bool {
+        self.awaited.is_empty() && self.epoch.plan.steps_left(self.steps.step()) == 0
+    }
+
+    /// Takes the batches of a step in, and joins them; false if one of them is still to come.
+    fn take_in(&mut self, generation: u64, timeout: Duration) -> Result<bool> {
+        if self.awaited.is_empty() {
+            let (number, plan) = (self.steps.step(), &self.epoch.plan);
+            let next = plan.not_skipped(number);
+            if next > number {
+                self.steps = plan.course.steps_from(next);
+            }
+            let step = self.steps.next().ok_or_else(|| self.early())?;
+            self.row = step.before.iter().chain(&step.rows).sum();
+            for source in 0..self.feeds.len() {
+                let shares = self.epoch.plan.share(&step, source, &self.epoch.split);
+                self.awaited.extend(shares.into_iter().map(|(pass, _)| (source, pass)));
+            }
+        }
+        let began = Instant::now();
+        while let Some(&(source, pass)) = self.awaited.front() {
+            if !self.feeds[source].is_in(pass) {
+                self.check_last_begun(generation)?;
+                self.feeds[source].end();
+                let begun = self.begin_pass(PassPlace { source, pass, row: 0, skipped: 0 })?;
+                self.feeds[source] = Feed::new(pass, Some(begun));
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            let taken = self.feeds[source].take(left);
+            self.bad.extend(self.feeds[source].found().into_iter().map(|bad| bad.until(self.row)));
+            let Some(made) = taken? else { return Ok(false) };
+            self.taken.push((source, made));
+            self.awaited.pop_front();
+        }
+        self.join().map(|()| true)
+    }
+
+    /// Fails if another epoch was begun since: a new pass would end one of its passes.
+    fn check_last_begun(&self, generation: u64) -> Result<()> {
+        match self.sources.progress.is_last_begun(generation) {
+            true => Ok(()),
+            false => Err(ended(self.epoch.number, Reason::Superseded)),
+        }
+    }
+
+    /// Joins the batches of a step into one.
+    fn join(&mut self) -> Result<()> {
+        let taken = std::mem::take(&mut self.taken);
+        let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+        let mut rows = vec![0; self.feeds.len()];
+        let mut padded = 0;
+        for (source, made) in &taken {
+            let (of, step) = (&self.sources.all()[*source], &made.step);
+            self.skipped[*source] = step.after.skipped.first().copied().unwrap_or(0);
+            rows[*source] += step.batch.num_rows() as u64;
+            padded += made.padded;
+            numbers.extend(step.after.numbers().iter().map(|number| of.first_number + number));
+            keys.extend_from_slice(&step.after.keys(of.collator.seed));
+        }
+        let parts: Vec<(usize, usize)> =
+            taken.iter().map(|(_, made)| (made.step.batch.num_rows(), made.lost)).collect();
+        let lost: usize = parts.iter().map(|(_, lost)| lost).sum();
+        let batches: Vec<(usize, RecordBatch)> =
+            taken.into_iter().map(|(source, made)| (source, made.step.batch)).collect();
+        let mut batch = self.mixture.joiner.join(&batches)?;
+        let refilled = if batch.num_rows() > 0 { lost } else { 0 };
+        if refilled > 0 {
+            let kept = nearest_for_lost(&parts);
+            let of =
+                |values: &[u64]| kept.iter().filter_map(|row| values.get(*row as usize)).copied().collect();
+            (numbers, keys) = (of(&numbers), of(&keys));
+            batch = taken_rows(&batch, kept)?;
+        }
+        let made = Collated {
+            batch,
+            skipped: Vec::new(),
+            samples: lost.max(1),
+            refilled: refilled as u64,
+            numbers: numbers.into(),
+            keys: Some(keys.into()),
+        };
+        self.joined.push_back(Joined {
+            next: self.steps.step(),
+            skipped: self.skipped.clone(),
+            bad: std::mem::take(&mut self.bad),
+            rows,
+        });
+        self.refill.push(Taken { made, end: self.row, padded }, self.is_whole)
+    }
+
+    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
+    /// if that row is still to come.
+    fn fill_the_last(&mut self, generation: u64, timeout: Duration) -> Result<bool> {
+        if self.refill.fill_with_first()? {
+            return Ok(true);
+        }
+        if self.is_whole {
+            let bad = self.joined.iter().flat_map(|joined| &joined.bad).next();
+            return Err(nothing_to_deliver(self.epoch.number, bad));
+        }
+        self.check_last_begun(generation)?;
+        let beginning = match &mut self.beginning {
+            Some(beginning) => beginning,
+            none => {
+                // The passes of this epoch are over.
+                self.feeds.iter_mut().for_each(Feed::end);
+                let from = (self.epoch.plan.not_skipped(0), vec![0; self.feeds.len()]);
+                let (sources, mixture) = (self.sources.clone(), self.mixture.clone());
+                let course = Course::new(sources, mixture, self.epoch.clone(), from, true)?;
+                none.insert(Box::new(course))
+            }
+        };
+        // The bad rows of the beginning were listed before.
+        let Some(step) = beginning.next(generation, timeout, &mut Vec::new())? else { return Ok(false) };
+        self.refill.set_first(step.stand_in()?);
+        self.beginning = None;
+        Ok(true)
+    }
+
+    /// Lists and counts all bad rows that were found.
+    fn list_all(&mut self, skipped: &mut Vec<BadRow>) {
+        let waiting = self.joined.iter_mut().flat_map(|joined| std::mem::take(&mut joined.bad));
+        let found: Vec<BadRow> = waiting.chain(std::mem::take(&mut self.bad)).collect();
+        self.list(found, skipped);
+    }
+
+    fn list(&self, found: Vec<BadRow>, skipped: &mut Vec<BadRow>) {
+        if !self.stands_in {
+            self.sources.first().monitor.skipped.fetch_add(found.len() as u64, Relaxed);
+        }
+        skipped.extend(found);
+    }
+
+    fn accept(
+        &mut self,
+        (taken, joined): (Taken, Joined),
+        generation: u64,
+        skipped: &mut Vec<BadRow>,
+    ) -> Step {
+        let Taken { made, end, padded } = taken;
+        self.list(joined.bad, skipped);
+        if !self.stands_in {
+            self.sources.first().monitor.padded.fetch_add(padded, Relaxed);
+            for (delivered, rows) in self.mixture.delivered.iter().zip(joined.rows) {
+                delivered.fetch_add(rows, Relaxed);
+            }
+        }
+        let of_sources: Arc<[u64]> = match joined.skipped.iter().any(|skipped| *skipped > 0) {
+            true => joined.skipped.as_slice().into(),
+            false => Arc::default(),
+        };
+        self.returned = (joined.next, joined.skipped);
+        let after = Receipt {
+            generation,
+            epoch: self.epoch.number,
+            row: end,
+            skipped: of_sources,
+            last: false,
+            numbers: made.numbers,
+            keys: made.keys,
+        };
+        Step { batch: made.batch, after }
+    }
+}
+
+/// The rows of a joined batch by their numbers, with the nearest one in place of those that a source lost:
+/// the last one before them, or else the next. `parts` has the rows of each part, and those that it lost.
+fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
+    let (mut kept, mut early, mut next) = (Vec::new(), 0, 0);
+    for &(rows, lost) in parts {
+        match kept.last() {
+            Some(&before) => kept.extend(std::iter::repeat_n(before, lost)),
+            None => early += lost,
+        }
+        if rows > 0 {
+            kept.extend(std::iter::repeat_n(next, std::mem::take(&mut early)));
+            kept.extend(next..next + rows as u32);
+            next += rows as u32;
+        }
+    }
+    kept
+}
+
+/// Rows of a batch by their numbers.
+fn taken_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let rows = UInt32Array::from(rows);
+    let columns = batch.columns().iter().map(|column| take(column, &rows, None).or_fail());
+    RecordBatch::try_new_with_options(batch.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest_for_lost;
+
+    #[test]
+    fn the_nearest_row_takes_the_place_of_lost_ones() {
+        assert_eq!(nearest_for_lost(&[(2, 0), (0, 2), (1, 0)]), [0, 1, 1, 1, 2]);
+        assert_eq!(nearest_for_lost(&[(0, 2), (0, 1), (2, 0), (0, 1)]), [0, 0, 0, 0, 1, 1]);
+        assert_eq!(nearest_for_lost(&[(1, 0), (1, 0)]), [0, 1]);
+    }
+}

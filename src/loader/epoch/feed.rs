@@ -1,0 +1,54 @@
+//! The passes over one source, one after the other, with the bad rows that they find.
+
+use std::time::Duration;
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::loader::bad_rows::BadRow;
+use crate::loader::pass::{Made, Pass};
+
+/// The passes over one source.
+pub(super) struct Feed {
+    /// The number of the present pass, counted in this epoch.
+    number: u64,
+    pass: Option<Pass>,
+    /// How many bad rows of it have been reported.
+    reported: usize,
+}
+
+impl Feed {
+    pub(super) fn new(number: u64, pass: Option<Pass>) -> Self {
+        Feed { number, pass, reported: 0 }
+    }
+
+    /// Whether this pass is the present one.
+    pub(super) fn is_in(&self, pass: u64) -> bool {
+        self.number == pass && self.pass.is_some()
+    }
+
+    /// Ends the present pass, so that another can begin.
+    pub(super) fn end(&mut self) {
+        self.pass = None;
+    }
+
+    /// Fails in a forked child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.pass.as_ref().map_or(Ok(()), Pass::check_process)
+    }
+
+    /// Takes the next batch; `None` if it is still to come.
+    pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
+        let Some(pass) = &mut self.pass else {
+            return Err(Error::new(ErrorKind::Internal, "a source that gives no rows"));
+        };
+        pass.take(timeout)
+    }
+
+    /// The bad rows that were found since the last call.
+    pub(super) fn found(&mut self) -> Vec<BadRow> {
+        let all = self.pass.as_ref().map_or(&[][..], Pass::skipped);
+        let found = all[self.reported..].to_vec();
+        self.reported = all.len();
+        found
+    }
+}
