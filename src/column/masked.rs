@@ -222,7 +222,7 @@ mod tests {
             DataType::Null,
         ] {
             let error = masked_fill(&stored, None).unwrap_err();
-            assert!(error.to_string().contains("no mask of their own"), "{error}");
+            assert!(error.to_string().contains("no mask of nulls"), "{error}");
         }
     }
 }

@@ -48,7 +48,7 @@ impl Pair {
     ) -> Loader {
         let sources = self.sources.iter().enumerate();
         let order = Shuffle::stored().lanes(1);
-        let sources = sources.map(|(at, dataset)| (change(at, dataset.loader().shuffle(order.clone())), 1.0));
+        let sources = sources.map(|(at, dataset)| (change(at, dataset.loader().shuffle(order)), 1.0));
         let builder = Loader::mix(sources).unwrap().source(true).global_batch_size(BATCH);
         builder.shard(Shard::new(rank, world).unwrap()).threads(2).build().unwrap()
     }

@@ -195,6 +195,6 @@ mod tests {
         assert!(refused(Wanted::Id(u64::MAX)).contains("no snapshot 18446744073709551615"));
         assert!(refused(Wanted::Named("x")).contains("no branch or tag \"x\" (it has audit, main, release)"));
         assert!(refused(Wanted::Time(700)).contains("no snapshot 5: it has expired"));
-        assert!(refused(Wanted::Time(0)).contains("current at that time (its oldest is 10)"));
+        assert!(refused(Wanted::Time(0)).contains("current at that time (its oldest snapshot is 10)"));
     }
 }

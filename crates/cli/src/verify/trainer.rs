@@ -135,9 +135,7 @@ fn interpreter() -> Result<Command> {
             ErrorKind::Unsupported,
             "trainers need Python, which this build of the program does not contain",
         )
-        .hint(
-            "install forebay with pip in the environment of the trainer, and run the `forebay` of that environment",
-        )),
+        .hint("install forebay with pip in the environment of the trainer, and run `forebay verify` there")),
     }
 }
 

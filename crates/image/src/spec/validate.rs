@@ -201,7 +201,7 @@ mod tests {
             ),
             (
                 Image::resize(8, 8).scale((0.1, 1.0)),
-                "scale without a random crop (leave it out, or use random_resized_crop)",
+                "scale is given without a random crop (leave it out, or use random_resized_crop)",
             ),
             (
                 crop().resize_shorter(256),
@@ -211,14 +211,14 @@ mod tests {
                 Image::center_crop(300),
                 "a centre crop of 300x300 from a shorter side of 256 (resize the shorter side to 300 pixels or more)",
             ),
-            (Image::fit(8).resize_shorter(0), "a shorter side of 0 pixels (it has 1 to 65535 pixels)"),
+            (Image::fit(8).resize_shorter(0), "a shorter side of 0 pixels (give 1 to 65535 pixels)"),
             (
                 Image::center_crop(8).ragged(),
-                "ragged images of one size (use fit, whose size is then the largest that an image may have)",
+                "ragged is given for images that all get one size (use fit, whose size is then the largest that an image may have)",
             ),
             (
                 Image::fit(8).fill([0.0; 3]).ragged(),
-                "fill with ragged images (ragged images have no canvas: leave fill out)",
+                "fill is given with ragged images (ragged images have no canvas: leave fill out)",
             ),
             (
                 Image::fit(8).ragged().layout(Layout::Nchw),
@@ -228,11 +228,11 @@ mod tests {
                 Image::fit(8).fill([1.0, 2.0, 3.0]).grayscale(),
                 "a canvas of the values [1.0, 2.0, 3.0] for grey images (grey images have one channel: give one value)",
             ),
-            (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
-            (Image::resize(8, 8).centered(), "centered without a canvas (it belongs to fit)"),
+            (Image::resize(8, 8).fill([0.0; 3]), "fill is given without a canvas (leave it out, or use fit)"),
+            (Image::resize(8, 8).centered(), "centered is given without a canvas (leave it out, or use fit)"),
             (
                 Image::fit(8).centered().ragged(),
-                "centered ragged images (ragged images have no canvas: leave centered out)",
+                "centered is given with ragged images (ragged images have no canvas: leave centered out)",
             ),
             (crop().raw(Raw::new((0, 8), 3)), "raw pixels of 0x8 (each side is 1 to 65535 pixels)"),
             (

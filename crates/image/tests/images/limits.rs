@@ -1,4 +1,5 @@
-//! Tests hostile bytes: bytes that do not form an image, half an image, and images that would fill the memory.
+//! Tests hostile bytes: bytes that do not form an image, half of an image, and images that would fill the
+//! memory.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::time::{Duration, Instant};
