@@ -598,6 +598,7 @@ impl Dataset {
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {
+            fetcher.reads.store.read_sample(&fetcher.reads.catalog).await?;
             let sum = Arc::new(Mutex::new(Ok(0)));
             let counted = sum.clone();
             let count = async move |fetched: Result<Vec<(Part, u64)>>| {

@@ -184,7 +184,9 @@ impl Reads {
         let at = &catalog.groups[group];
         // If the footer has not been read yet, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
-        GroupPages::least_cost(footer, projection, at).map(Cost::total)
+        let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
+        // If several are stored, a piece may have the rows of one of them.
+        catalog.stored(at).map(of_stored).max().flatten()
     }
 
     /// The bytes of a row group's column chunks.
@@ -203,7 +205,7 @@ impl Reads {
         let of_group = &catalog.groups[group];
         let cost = || Cost {
             stored: catalog.stored_bytes(of_group, projection),
-            decoding: catalog.page_bytes(of_group, projection),
+            decoding: catalog.decoding_bytes(of_group, projection),
             held: catalog.held_bytes(of_group, projection),
         };
         if catalog.files[of_group.file].footer.get().is_none() {
@@ -211,6 +213,14 @@ impl Reads {
         }
         let known = || catalog.groups.iter().map(|_| KnownCost::default()).collect();
         self.dealt(self.known.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
+    }
+
+    /// An error as the reason for all rows of a row group: it may be that of one of several stored ones.
+    pub(crate) fn of_all_rows(&self, group: u32, error: Error) -> Error {
+        match self.catalog.stored(&self.catalog.groups[group as usize]).nth(1) {
+            Some(_) => error.of_whole_file(),
+            None => error,
+        }
     }
 
     /// Reads the footer of a row group's file, unless that was done before.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::Int64Type;
-use forebay::{Dataset, Shard, Shuffle};
+use forebay::{Dataset, Error, Shard, Shuffle};
 use proptest::prelude::*;
 
 /// How an epoch is shared.
@@ -28,6 +28,14 @@ pub(crate) fn files() -> impl Strategy<Value = Vec<(u16, BTreeSet<u16>)>> {
 pub(crate) fn shared() -> impl Strategy<Value = SharedRun> {
     let some = (1u32..4, 1u64..6, any::<u64>());
     some.prop_map(|(world, batch_size, seed)| SharedRun { world, batch_size, seed })
+}
+
+/// The error of reading all rows of a data set.
+pub(crate) fn failure(dataset: &Dataset) -> Error {
+    match dataset.loader().build() {
+        Ok(loader) => loader.epoch(0).find_map(Result::err).unwrap(),
+        Err(error) => error,
+    }
 }
 
 /// Checks that over all ranks each of the `live` ids, which ascend, comes once, apart from the rows that fill
