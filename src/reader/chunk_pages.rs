@@ -40,10 +40,10 @@ pub(crate) struct ChunkPages {
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column in
-    /// a stored row group, by its ordinal in the file, if they are known. Of a stored row group without any of
-    /// the rows no pages are read, if others have some. With `in_any_case` pages are read one by one even if that saves little: for rows
-    /// that follow from the locations, which the page headers then prove.
+    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column
+    /// in a stored row group, by its ordinal in the file, if they are known. Of a stored row group without
+    /// any of the rows no pages are read, if others have some. With `in_any_case` pages are read one by one
+    /// even if that saves little: for rows that follow from the locations, which the page headers then prove.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,
@@ -123,8 +123,8 @@ impl GroupPages {
         Ok(Cost { decoding: cost.decoding.saturating_add(copy), ..cost })
     }
 
-    /// The least cost of any rows of a stored row group: that of the columns that are read as a whole, since their
-    /// pages cannot be read one by one. `None` if no column's pages can.
+    /// The least cost of any rows of a stored row group: that of the columns that are read as a whole, since
+    /// their pages cannot be read one by one. `None` if no column's pages can.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, stored: StoredGroup) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;

@@ -224,9 +224,13 @@ impl Reads {
     }
 
     /// Reads the footer of a row group's file, unless that was done before.
+    ///
+    /// Fails also if the file has a column that cannot be read.
     pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
-        let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
-        caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
+        let file = self.catalog.groups[group].file;
+        let read = caught_future(self.store.read_footer(&self.catalog, file)).await;
+        read.unwrap_or_else(|panic| Err(panicked(&panic)))?;
+        self.catalog.check_file(file, &self.projection)
     }
 
     /// Reads all pages of a row group's column chunks, or some of them, without a permit.

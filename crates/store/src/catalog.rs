@@ -290,6 +290,23 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
+    /// Refuses a projection of which a file whose footer has been read cannot give a column: the columns of
+    /// other files are known, and refused, before they are projected.
+    ///
+    /// Fails with the error of the first such column.
+    pub fn check_file(&self, file: usize, projection: &Projection) -> Result<()> {
+        let file = &self.files[file];
+        let refused = &file.footer()?.columns.refused;
+        let names = projection.columns().iter().map(|column| self.schema.field(*column).name());
+        let is_stored = |name: &&String| file.constants.iter().all(|constant| constant.field.name() != *name);
+        match names.filter(is_stored).find_map(|name| refused.get_key_value(name)) {
+            Some((name, error)) => {
+                Err(error.clone().at(Place::file(file.location.clone()).column(name.as_str())))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A projection to columns, and fields of columns.
     ///
     /// Fails with the error of the first column that cannot be read in all files, and with `Unsupported` for

@@ -174,9 +174,6 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     let key = shared_by(Some(columns), &file.constants, schema);
     let columns = catalog.known.in_catalog(key, schema, || {
         stored_and_constant(&columns.schema, &file.constants, schema, place)?;
-        if let Some((name, error)) = columns.refused.iter().find(|(name, _)| catalog.column(name).is_ok()) {
-            return Err(error.clone().at(place().column(name.as_str())));
-        }
         Ok(columns.for_catalog(&catalog.schema, &file.constants))
     })?;
     let footer = Footer::new(*hash, columns, metadata)?;
