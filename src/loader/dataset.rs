@@ -409,9 +409,9 @@ impl Dataset {
         self.catalog.live_rows()
     }
 
-    /// All stored columns, with the metadata of the first file. Text and binary are typed as views,
-    /// dictionaries as their values; [`Loader::schema`](super::Loader::schema) has the columns that a loader
-    /// delivers.
+    /// All stored columns, with the metadata of the first file if its footer was read when the data set was
+    /// opened. Text and binary are typed as views, dictionaries as their values;
+    /// [`Loader::schema`](super::Loader::schema) has the columns that a loader delivers.
     pub fn schema(&self) -> SchemaRef {
         self.catalog.schema.clone()
     }

@@ -63,7 +63,7 @@ pub struct Catalog {
     /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their
     /// values. Names and order are the first file's. An unsupported type is listed as Arrow names it, and is
     /// refused when the column is selected; so is a column whose types in the files have no common one. The
-    /// metadata is that of the first file.
+    /// metadata is that of the first file, if its footer was read when the data set was opened.
     pub schema: SchemaRef,
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
