@@ -184,12 +184,18 @@ class Dataset:
 
     @property
     def num_row_groups(self) -> int:
-        """Number of row groups in all files, without empty row groups."""
+        """Number of row groups in all files, without empty row groups.
+
+        A file of a table whose footer is read with its rows counts as one.
+        """
         return self._native.row_groups()
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Key-value metadata in the footer of the first file; values are often JSON."""
+        """Key-value metadata in the footer of the first file; values are often JSON.
+
+        Empty for a table whose footers are read with the rows of the files.
+        """
         return self._native.metadata()
 
     @property

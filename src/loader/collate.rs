@@ -987,9 +987,8 @@ impl Collator {
     /// The place, for messages, of a row of a resident's deal in a column.
     pub(super) fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
         let group = &self.catalog.groups[resident.part.group as usize];
-        Place::file(self.catalog.files[group.file].location.clone())
-            .row_group(group.index)
-            .row(resident.row_in_group(place))
+        self.catalog
+            .place_of_row(group, resident.row_in_group(place))
             .column(self.all.field(column).name().as_str())
     }
 

@@ -409,9 +409,9 @@ impl Dataset {
         self.catalog.live_rows()
     }
 
-    /// All stored columns, with the metadata of the first file. Text and binary are typed as views,
-    /// dictionaries as their values; [`Loader::schema`](super::Loader::schema) has the columns that a loader
-    /// delivers.
+    /// All stored columns, with the metadata of the first file if its footer was read when the data set was
+    /// opened. Text and binary are typed as views, dictionaries as their values;
+    /// [`Loader::schema`](super::Loader::schema) has the columns that a loader delivers.
     pub fn schema(&self) -> SchemaRef {
         self.catalog.schema.clone()
     }
@@ -616,6 +616,7 @@ impl Dataset {
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {
+            fetcher.reads.store.read_sample(&fetcher.reads.catalog).await?;
             let sum = Arc::new(Mutex::new(Ok(0)));
             let counted = sum.clone();
             let count = async move |fetched: Result<Vec<(Part, u64)>>| {

@@ -105,7 +105,7 @@ impl Rejections {
         let row = number - first_number;
         let group = catalog.groups.partition_point(|group| group.first_row <= row).checked_sub(1)?;
         let in_group = row - catalog.groups[group].first_row;
-        let place = catalog.place(&catalog.groups[group]).row(in_group);
+        let place = catalog.place_of_row(&catalog.groups[group], in_group);
         let error = Error::new(ErrorKind::BadRow, why.to_owned()).at(place);
         let id = catalog.ids_of(group).at(in_group);
         Some((at, BadRow::new(error, in_group, id).until(after.row)))

@@ -218,8 +218,7 @@ impl Source {
         let after = catalog.groups.partition_point(|group| group.first_row <= number);
         let group = catalog.groups.get(after.checked_sub(1)?)?;
         let row = (number - group.first_row < group.rows).then(|| number - group.first_row)?;
-        let file = catalog.files.get(group.file)?;
-        Some(Place::file(file.location.clone()).row_group(group.index).row(row))
+        Some(catalog.place_of_row(group, row))
     }
 
     /// The progress of a pass over this source. Row 0 of `first_pass` is the first row of the source in the

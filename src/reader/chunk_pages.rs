@@ -9,7 +9,9 @@ use std::sync::Arc;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::page_header::PageKind;
 use forebay_store::catalog::pages::PageLocations;
-use forebay_store::catalog::{Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, chunks};
+use forebay_store::catalog::{
+    Catalog, ColumnChunk, Footer, Group, PageMemory, Projection, StoredGroup, chunks,
+};
 use forebay_store::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
 
@@ -20,12 +22,16 @@ use super::pages::StoredPage;
 const LEFT_OUT_DIVISOR: u64 = 4;
 
 /// The pages to read of each column chunk of a row group that a projection reads, in the order of the file's
-/// leaf columns; `None` for all pages.
+/// leaf columns; `None` for all pages. If several row groups are stored, their chunks follow each other.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupPages(Arc<[Option<ChunkPages>]>);
 
-/// Some of the pages of a column chunk.
-#[derive(Debug)]
+/// The [`GroupPages`] of one stored row group.
+#[derive(Clone, Copy)]
+pub(super) struct StoredPages<'a>(&'a [Option<ChunkPages>]);
+
+/// Some of the pages of a column chunk, or none.
+#[derive(Debug, Default)]
 pub(crate) struct ChunkPages {
     /// The bytes to fetch: the dictionary, if one is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
@@ -34,34 +40,45 @@ pub(crate) struct ChunkPages {
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` if all pages should be read. `locations` has the pages of a leaf
-    /// column, if they are known. With `in_any_case`, pages are read one by one even if that saves little:
-    /// for rows that follow from the locations, which the page headers then prove.
+    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column
+    /// in a stored row group, by its ordinal in the file, if they are known. Of a stored row group without
+    /// any of the rows no pages are read, if others have some. With `in_any_case` pages are read one by one
+    /// even if that saves little: for rows that follow from the locations, which the page headers then prove.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,
         group: &Group,
         rows: &RowSet,
-        locations: impl Fn(usize) -> Option<&'a PageLocations>,
+        locations: impl Fn(usize, usize) -> Option<&'a PageLocations>,
         in_any_case: bool,
     ) -> Result<Option<Self>> {
         let footer = catalog.files[group.file].footer()?;
         let columns = &footer.columns;
         let root = |leaf| columns.parquet.get_column_root_idx(leaf);
-        let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| {
-            let locations = locations(leaf).filter(|_| columns.is_read_by_pages(root(leaf)))?;
-            ChunkPages::of(locations, &chunk, rows, in_any_case)
-        };
-        let mut pages: Vec<Option<ChunkPages>> = chunks(footer, group, projection).map(of).collect();
-        // All leaves of a structure are read in the same way.
         let leaves = columns.leaves(projection);
-        let mut rest = &mut pages[..];
-        for leaves in leaves.chunk_by(|one, other| root(*one) == root(*other)) {
-            let (of_root, others) = rest.split_at_mut(leaves.len());
-            if of_root.iter().any(Option::is_none) {
-                of_root.fill_with(|| None);
+        let mut pages: Vec<Option<ChunkPages>> = Vec::new();
+        for stored in catalog.stored(group) {
+            let rows = rows.within(stored.start as u32..(stored.start + stored.rows) as u32);
+            if rows.count() == 0 {
+                pages.extend(leaves.iter().map(|_| Some(ChunkPages::default())));
+                continue;
             }
-            rest = others;
+            let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| {
+                let locations =
+                    locations(stored.index, leaf).filter(|_| columns.is_read_by_pages(root(leaf)))?;
+                ChunkPages::of(locations, &chunk, &rows, in_any_case)
+            };
+            let first = pages.len();
+            pages.extend(chunks(footer, stored.index, projection).map(of));
+            // All leaves of a structure are read in the same way.
+            let mut rest = &mut pages[first..];
+            for leaves in leaves.chunk_by(|one, other| root(*one) == root(*other)) {
+                let (of_root, others) = rest.split_at_mut(leaves.len());
+                if of_root.iter().any(Option::is_none) {
+                    of_root.fill_with(|| None);
+                }
+                rest = others;
+            }
         }
         Ok(pages.iter().any(Option::is_some).then_some(GroupPages(pages.into())))
     }
@@ -76,35 +93,48 @@ impl GroupPages {
     ) -> Result<Cost> {
         let footer = catalog.files[group.file].footer()?;
         let mut cost = Cost { held: catalog.constant_bytes_of(group, projection, rows), ..Cost::default() };
-        let mut memory = PageMemory::default();
-        for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
-            // Only the wanted rows of these pages are decoded.
-            let (chunk, held) = match pages {
-                Some(pages) => {
-                    let share = |rows: u64| chunk.share(pages.bytes(), rows);
-                    (share(pages.row_count()), share(rows.min(pages.row_count())).held(rows))
-                }
-                None => (chunk, chunk.held(group.rows)),
-            };
-            cost.stored = cost.stored.saturating_add(chunk.length);
-            cost.held = cost.held.saturating_add(held);
-            memory = memory.with(&chunk, false);
+        let leaves = footer.columns.leaves(projection).len();
+        let mut joined = 0;
+        for (at, stored) in catalog.stored(group).enumerate() {
+            let of_stored = self.of_stored(at, leaves);
+            if of_stored.is_empty() {
+                continue;
+            }
+            let mut memory = PageMemory::default();
+            for ((_, chunk), pages) in chunks(footer, stored.index, projection).zip(of_stored.0) {
+                // Only the wanted rows of pages are decoded.
+                let (chunk, held) = match pages {
+                    Some(pages) => {
+                        let share = |rows: u64| chunk.share(pages.bytes(), rows);
+                        let held = share(rows.min(pages.row_count())).held(rows.min(stored.rows));
+                        (share(pages.row_count()), held)
+                    }
+                    None => (chunk, chunk.held(stored.rows)),
+                };
+                cost.stored = cost.stored.saturating_add(chunk.length);
+                cost.held = cost.held.saturating_add(held);
+                memory = memory.with(&chunk, false);
+            }
+            cost.decoding = cost.decoding.max(memory.bytes());
+            joined += 1;
         }
-        Ok(Cost { decoding: memory.bytes(), ..cost })
+        // The rows of several are joined.
+        let copy = if joined > 1 { cost.held } else { 0 };
+        Ok(Cost { decoding: cost.decoding.saturating_add(copy), ..cost })
     }
 
-    /// The least cost of reading any rows of a row group: that of the columns that are read as a whole,
-    /// because their pages cannot be read one by one. `None` if no column's pages can.
-    pub(crate) fn least_cost(footer: &Footer, projection: &Projection, group: &Group) -> Option<Cost> {
+    /// The least cost of any rows of a stored row group: that of the columns that are read as a whole, since
+    /// their pages cannot be read one by one. `None` if no column's pages can.
+    pub(crate) fn least_cost(footer: &Footer, projection: &Projection, stored: StoredGroup) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;
-        for (leaf, chunk) in chunks(footer, group, projection) {
+        for (leaf, chunk) in chunks(footer, stored.index, projection) {
             if columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
                 any = true;
                 continue;
             }
             cost.stored = cost.stored.saturating_add(chunk.length);
-            cost.held = cost.held.saturating_add(chunk.held(group.rows));
+            cost.held = cost.held.saturating_add(chunk.held(stored.rows));
             memory = memory.with(&chunk, false);
         }
         any.then(|| Cost { decoding: memory.bytes(), ..cost })
@@ -119,13 +149,30 @@ impl GroupPages {
         whole.into_iter().zip(self.0.iter()).flat_map(of).collect()
     }
 
+    /// The pages of the `at`-th stored row group, of which `leaves` chunks are read.
+    pub(super) fn of_stored(&self, at: usize, leaves: usize) -> StoredPages<'_> {
+        StoredPages(self.0.get(at * leaves..(at + 1) * leaves).unwrap_or_default())
+    }
+}
+
+impl<'a> StoredPages<'a> {
+    /// Whether no page is read.
+    fn is_empty(self) -> bool {
+        self.0.iter().all(|pages| pages.as_ref().is_some_and(|pages| pages.pieces.is_empty()))
+    }
+
+    /// Whether all pages of all chunks are read.
+    pub(super) fn is_whole(self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// The ranges that were fetched in addition to the first bytes of each chunk.
-    pub(super) fn joined(&self) -> impl Iterator<Item = &Range<u64>> {
+    pub(super) fn joined(self) -> impl Iterator<Item = &'a Range<u64>> {
         self.0.iter().flatten().flat_map(|pages| pages.pieces.iter().skip(1))
     }
 
     /// The pages of the `chunk`-th column chunk.
-    pub(super) fn chunk(&self, chunk: usize) -> Option<&ChunkPages> {
+    pub(super) fn chunk(self, chunk: usize) -> Option<&'a ChunkPages> {
         self.0.get(chunk)?.as_ref()
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, ready};
 
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::{File, ProjectedLeaves};
+use forebay_store::catalog::{File, ProjectedLeaves, StoredGroup};
 use forebay_store::source::{FOOTERS_AT_ONCE, Store};
 use futures::future::{join, join_all, try_join_all};
 use futures::{FutureExt, StreamExt, stream};
@@ -388,8 +388,9 @@ impl Fetcher {
         let ranges = wanted.iter().map(|&(group, pages)| {
             let group = &self.reads.catalog.groups[group];
             let footer = self.reads.catalog.files[group.file].footer()?;
-            let whole = footer.chunks_at(group.index, leaves.of(&footer.columns).iter().copied());
-            let whole = whole.map(|(_, chunk)| chunk.range());
+            let leaves = leaves.of(&footer.columns);
+            let chunks = |stored: StoredGroup| footer.chunks_at(stored.index, leaves.iter().copied());
+            let whole = self.reads.catalog.stored(group).flat_map(chunks).map(|(_, chunk)| chunk.range());
             Ok(match (pages, are_kept) {
                 (None, true) => whole.collect(),
                 (None, false) => joined(whole),

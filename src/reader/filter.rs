@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use forebay_arrow::array::RecordBatch;
 use forebay_arrow::buffer::BooleanBuffer;
 use forebay_base::Result;
-use forebay_store::catalog::{Catalog, Group};
+use forebay_store::catalog::{Catalog, File, Group, StoredGroup};
 use forebay_store::row_set::RowSet;
 use forebay_store::snapshot::Listed;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -88,6 +88,18 @@ pub(crate) struct PrunedRows {
     pub(crate) all: RowSet,
     /// Rows that have to be checked.
     pub(crate) some: RowSet,
+}
+
+impl PrunedRows {
+    /// The knowledge about `rows` rows that are all alike.
+    pub(crate) fn of(matches: RowGroupMatch, rows: u32) -> Self {
+        let (all, none) = (RowSet::all(rows), RowSet::none(rows));
+        match matches {
+            RowGroupMatch::None => PrunedRows { all: none.clone(), some: none },
+            RowGroupMatch::All => PrunedRows { all, some: none },
+            RowGroupMatch::Some => PrunedRows { all: none, some: all },
+        }
+    }
 }
 
 impl Filter {
@@ -147,30 +159,37 @@ impl Filter {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
         };
-        self.decide(SeenGroup { catalog, group, footer, index: None, row: None })
+        let stored = catalog.stored(group).map(|stored| self.prune_stored(catalog, group, stored, footer));
+        let joined = stored.reduce(|one, other| if one == other { one } else { RowGroupMatch::Some });
+        joined.unwrap_or(RowGroupMatch::Some)
     }
 
-    /// The rows of a row group that match and those that may match, according to statistics and `index`;
+    /// Whether rows of a stored row group match; see [`prune`](Self::prune).
+    pub(crate) fn prune_stored(
+        &self,
+        catalog: &Catalog,
+        group: &Group,
+        stored: StoredGroup,
+        footer: Option<&ParquetMetaData>,
+    ) -> RowGroupMatch {
+        self.decide(SeenGroup { catalog, group, stored, footer, index: None, row: None })
+    }
+
+    /// The rows of a stored row group that match and those that may, as far as statistics and `index` show;
     /// `None` if they decide nothing. See [`prune`](Self::prune).
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
-        group: usize,
+        (group, stored): (&Group, StoredGroup),
         footer: &ParquetMetaData,
         index: &GroupIndex,
     ) -> Option<PrunedRows> {
-        let group = catalog.groups.get(group)?;
-        let rows = u32::try_from(group.rows).ok()?;
-        let seen = SeenGroup { catalog, group, footer: Some(footer), index: Some(index), row: None };
+        let rows = u32::try_from(stored.rows).ok()?;
+        let seen = SeenGroup { catalog, group, stored, footer: Some(footer), index: Some(index), row: None };
         let starts = match self.decide(seen) {
-            RowGroupMatch::None => {
-                return Some(PrunedRows { all: RowSet::none(rows), some: RowSet::none(rows) });
-            }
-            RowGroupMatch::All => {
-                return Some(PrunedRows { all: RowSet::all(rows), some: RowSet::none(rows) });
-            }
             RowGroupMatch::Some if !index.has_pages() => return None,
             RowGroupMatch::Some => index.starts(),
+            decided => return Some(PrunedRows::of(decided, rows)),
         };
         let decided = starts.iter().map(|start| self.decide(SeenGroup { row: Some(*start), ..seen }));
         let decided: Vec<RowGroupMatch> = decided.collect();
@@ -183,14 +202,14 @@ impl Filter {
         Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
     }
 
-    /// The parts of indexes that may decide rows of a row group, according to the whole footer of its file.
+    /// The parts of indexes that may decide rows of a row group of a file, according to its whole footer.
     pub(crate) fn index_parts(
         &self,
         catalog: &Catalog,
-        group: &Group,
+        (file, index): (&File, usize),
         footer: &ParquetMetaData,
     ) -> Vec<IndexPart> {
-        index::parts(&self.columns(), &self.equalities(), catalog, group, footer)
+        index::parts(&self.columns(), &self.equalities(), catalog, (file, index), footer)
     }
 
     fn decide(&self, stored: SeenGroup<'_>) -> RowGroupMatch {

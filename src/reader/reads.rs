@@ -183,7 +183,9 @@ impl Reads {
         let at = &catalog.groups[group];
         // Before the footer has been read, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
-        GroupPages::least_cost(footer, projection, at).map(Cost::total)
+        let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
+        // If several are stored, a piece may have the rows of one of them.
+        catalog.stored(at).map(of_stored).max().flatten()
     }
 
     /// The bytes of a row group's column chunks.
@@ -202,7 +204,7 @@ impl Reads {
         let of_group = &catalog.groups[group];
         let cost = || Cost {
             stored: catalog.stored_bytes(of_group, projection),
-            decoding: catalog.page_bytes(of_group, projection),
+            decoding: catalog.decoding_bytes(of_group, projection),
             held: catalog.held_bytes(of_group, projection),
         };
         if catalog.files[of_group.file].footer.get().is_none() {
@@ -212,10 +214,22 @@ impl Reads {
         self.dealt(self.known.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
     }
 
+    /// An error as the reason for all rows of a row group: it may be that of one of several stored ones.
+    pub(crate) fn of_all_rows(&self, group: u32, error: Error) -> Error {
+        match self.catalog.stored(&self.catalog.groups[group as usize]).nth(1) {
+            Some(_) => error.of_whole_file(),
+            None => error,
+        }
+    }
+
     /// Reads the footer of a row group's file, unless that was done before.
+    ///
+    /// Fails also if the file has a column that cannot be read.
     pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
-        let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
-        caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
+        let file = self.catalog.groups[group].file;
+        let read = caught_future(self.store.read_footer(&self.catalog, file)).await;
+        read.unwrap_or_else(|panic| Err(panicked(&panic)))?;
+        self.catalog.check_file(file, &self.projection)
     }
 
     /// Reads all pages of a row group's column chunks, or some of them, without a permit.

@@ -278,6 +278,7 @@ impl Resident {
     /// A placeholder for a part that cannot be read.
     pub(crate) fn lost(fetcher: &Fetcher, samples: &EpochSamples, part: Part, error: Error) -> Result<Self> {
         let rows = nulls(fetcher, samples.decoded(&part).rows)?;
+        let error = fetcher.reads.of_all_rows(part.group, error);
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 

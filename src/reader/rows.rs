@@ -16,13 +16,13 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::nested::united;
 use forebay_base::panics::caught;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_store::catalog::{Catalog, File, Footer, Group, Origin, Projection};
+use forebay_store::catalog::{self, Catalog, File, Footer, Origin, Projection, StoredGroup};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::file::metadata::ParquetMetaData;
 
 use self::chunks::FetchedChunks;
-use super::chunk_pages::{ChunkPages, GroupPages};
+use super::chunk_pages::{ChunkPages, GroupPages, StoredPages};
 use super::coded::CodedColumns;
 use super::numbers::{CheckedChunk, NumberColumn};
 use super::pages::{self, Checked, Leaf, StoredPage};
@@ -74,12 +74,17 @@ pub(super) fn read_fetched(
     rows: FetchedRows<'_>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    let reader = RowGroupReader::new(catalog, projection, rows)?;
-    let place = catalog.place(reader.group);
-    read(vec![reader], limit_bytes).map_err(|error| error.at(place).hint_if_damaged(IF_DAMAGED))
+    let readers = readers(catalog, projection, rows)?;
+    let has_pages = readers.iter().any(|reader| reader.pages.is_some());
+    let read = match readers.len() {
+        0 => empty(projection, 0),
+        2.. if !has_pages => read(readers.clone(), limit_bytes).or_else(|_| read_each(readers, limit_bytes)),
+        _ => read_each(readers, limit_bytes),
+    };
+    read.map_err(|error| error.hint_if_damaged(IF_DAMAGED))
 }
 
-/// Decodes several row groups to one batch, one after the other. Each of them may take `limit_bytes`.
+/// Decodes several row groups to one batch, one after the other; together they may take `limit_bytes`.
 ///
 /// Fails if one of them cannot be decoded, for which [`read_part`] gives a better error, and with `Internal`
 /// if they are not stored in the same way.
@@ -89,8 +94,11 @@ pub(super) fn read_parts(
     parts: Vec<FetchedRows<'_>>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    let readers = parts.into_iter().map(|part| RowGroupReader::new(catalog, projection, part));
-    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let mut all = Vec::with_capacity(parts.len());
+    for part in parts {
+        all.extend(readers(catalog, projection, part)?);
+    }
+    let readers = all;
     let columns = |reader: &RowGroupReader<'_>| Arc::as_ptr(&reader.footer.columns);
     let are_alike = readers.iter().all(|reader| columns(reader) == columns(&readers[0]));
     let have_equal_constants = readers.iter().all(|reader| {
@@ -101,6 +109,75 @@ pub(super) fn read_parts(
         return Err(Error::new(ErrorKind::Internal, "row groups that are not stored alike"));
     }
     read(readers, limit_bytes)
+}
+
+/// The readers of the stored row groups that have some of the rows; of a single one in any case.
+fn readers<'a>(
+    catalog: &'a Catalog,
+    projection: &'a Projection,
+    rows: FetchedRows<'a>,
+) -> Result<Vec<RowGroupReader<'a>>> {
+    let FetchedRows { group, selection, mut chunks, pages, coded } = rows;
+    let group = catalog.groups.get(group).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
+    })?;
+    let file = &catalog.files[group.file];
+    let footer = file.footer()?;
+    chunks.sort_by_key(|(range, _)| range.start);
+    let leaves = pages.map_or(0, |_| footer.columns.leaves(projection).len());
+    let reader = |at, stored, selection, chunks| RowGroupReader {
+        catalog,
+        projection,
+        stored,
+        file,
+        footer,
+        selection,
+        chunks,
+        pages: pages.map(|pages| pages.of_stored(at, leaves)).filter(|pages| !pages.is_whole()),
+        coded,
+        damaged: None,
+        page_counts: Vec::new(),
+        has_unseen_texts: false,
+    };
+    let mut stored = catalog.stored(group).enumerate().peekable();
+    let mut rest = selection.cloned();
+    let mut readers = Vec::with_capacity(1);
+    while let Some((at, of_stored)) = stored.next() {
+        if at == 0 && stored.peek().is_none() {
+            return Ok(vec![reader(at, of_stored, rest, chunks)]);
+        }
+        let own = rest.as_mut().map(|rest| rest.split_off(of_stored.rows as usize));
+        let count = own.as_ref().map_or(of_stored.rows, |own| own.row_count() as u64);
+        if count > 0 {
+            let own = own.filter(|_| count < of_stored.rows);
+            let ranges = catalog::chunks(footer, of_stored.index, projection).map(|(_, chunk)| chunk.range());
+            let ends = ranges.fold(u64::MAX..0, |all, one| all.start.min(one.start)..all.end.max(one.end));
+            let overlaps =
+                |(range, _): &&(Range<u64>, Bytes)| range.start < ends.end && range.end > ends.start;
+            readers.push(reader(at, of_stored, own, chunks.iter().filter(overlaps).cloned().collect()));
+        }
+    }
+    Ok(readers)
+}
+
+/// Decodes row groups of the same columns one by one, and joins their rows. An error has the place of its row
+/// group.
+fn read_each(readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch> {
+    let is_one = readers.len() == 1;
+    let mut batches = Vec::with_capacity(readers.len());
+    let mut left = limit;
+    for reader in readers {
+        let place = Place::file(reader.file.location.clone()).row_group(reader.stored.index);
+        // Codes are those of all row groups or of none.
+        let coded = reader.coded.filter(|_| is_one);
+        let batch = read(vec![RowGroupReader { coded, ..reader }], left).map_err(|error| error.at(place))?;
+        left = left.saturating_sub(batch.get_array_memory_size() as u64);
+        batches.push(batch);
+    }
+    match is_one {
+        true => Ok(batches.remove(0)),
+        false => concat_batches(&batches[0].schema(), &batches).or_fail(),
+    }
 }
 
 /// Decodes row groups of the same columns.
@@ -128,8 +205,11 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let checked = leaves.iter().map(|&leaf| (leaf, Leaf::of(&columns.parquet.columns()[leaf])));
     let checked: Vec<(usize, Leaf)> = checked.collect();
     let mut steps = Vec::with_capacity(readers.len());
+    let mut taken = 0;
     for reader in &mut readers {
-        steps.push(guarded(|| reader.check(&checked, limit, &mut numbers))?);
+        let step;
+        (step, taken) = guarded(|| reader.check(&checked, (taken, limit), &mut numbers))?;
+        steps.push(step);
     }
     // A row group whose pages were read one by one is never read with others.
     let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
@@ -188,16 +268,17 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
 }
 
 /// One row group with everything that is needed to read it.
+#[derive(Clone)]
 struct RowGroupReader<'a> {
     catalog: &'a Catalog,
     projection: &'a Projection,
-    group: &'a Group,
+    stored: StoredGroup,
     file: &'a File,
     footer: &'a Footer,
-    selection: Option<&'a RowSelection>,
-    /// The fetched chunks. The joined pages of a chunk are stored under the range of the first page.
+    selection: Option<RowSelection>,
+    /// The fetched chunks. The joined pages of a chunk are under the range of the first page.
     chunks: Vec<(Range<u64>, Bytes)>,
-    pages: Option<&'a GroupPages>,
+    pages: Option<StoredPages<'a>>,
     coded: Option<&'a CodedColumns>,
     /// A leaf column that must be damaged, even if the Parquet crate decodes it.
     damaged: Option<usize>,
@@ -208,60 +289,35 @@ struct RowGroupReader<'a> {
 }
 
 impl<'a> RowGroupReader<'a> {
-    fn new(catalog: &'a Catalog, projection: &'a Projection, rows: FetchedRows<'a>) -> Result<Self> {
-        let FetchedRows { group, selection, mut chunks, pages, coded } = rows;
-        let group = catalog.groups.get(group).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
-        })?;
-        let file = &catalog.files[group.file];
-        let footer = file.footer()?;
-        chunks.sort_by_key(|(range, _)| range.start);
-        let (damaged, has_unseen_texts) = (None, false);
-        Ok(RowGroupReader {
-            catalog,
-            projection,
-            group,
-            file,
-            footer,
-            selection,
-            chunks,
-            pages,
-            coded,
-            damaged,
-            page_counts: Vec::new(),
-            has_unseen_texts,
-        })
-    }
-
     /// The number of rows to decode.
     fn rows(&self) -> Result<usize> {
-        match self.selection {
+        match &self.selection {
             Some(selection) => Ok(selection.row_count()),
-            None => usize::try_from(self.group.rows)
-                .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.group.rows))),
+            None => usize::try_from(self.stored.rows)
+                .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.stored.rows))),
         }
     }
 
     /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`; columns there that
     /// cannot continue become `None`. Chunks with wrong flags are replaced by chunks with correct ones.
     ///
-    /// Returns the number of rows to decode at a time: all rows, unless repeated values could then exceed the
-    /// limit.
+    /// Returns the number of rows to decode at a time: all, unless repeated values could then exceed the
+    /// limit; and the bytes of the limit that are taken afterwards.
     fn check(
         &mut self,
         leaves: &[(usize, Leaf)],
-        limit: u64,
+        (taken, limit): (u64, u64),
         numbers: &mut [Option<NumberColumn<'_>>],
-    ) -> Result<usize> {
+    ) -> Result<(usize, u64)> {
         let rows = self.rows()?;
-        let mut total = 0u64;
+        let mut total = taken;
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
         let (mut damaged, mut has_unseen_texts) = (None, false);
         let mut page_counts = Vec::with_capacity(leaves.len());
         let chunks =
-            self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
+            self.footer.chunks_at(self.stored.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
         for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
             let some = self.pages.and_then(|pages| pages.chunk(at));
             let (joined, of_pages);
@@ -319,11 +375,10 @@ impl<'a> RowGroupReader<'a> {
                 }
             }
         }
-        // Joined pages are stored under the range of the first one, and no longer under those that were
-        // fetched.
-        let joined = self.pages.map(GroupPages::joined).into_iter().flatten();
+        // Joined pages are under the range of the first one, no longer under those that were fetched.
+        let joined = self.pages.map(StoredPages::joined).into_iter().flatten();
         joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
-        Ok(step)
+        Ok((step, total))
     }
 
     /// Joins the fetched pages of a chunk.
@@ -347,13 +402,13 @@ impl<'a> RowGroupReader<'a> {
         let rows = self.rows()?;
         let decode = || {
             let row_group = self.footer.row_group_of_pages(
-                self.group.index,
+                self.stored.index,
                 leaf,
                 first,
                 bytes.len() as u64,
                 pages.row_count(),
             )?;
-            let selection = self.selection.map(|rows| pages.selection(rows));
+            let selection = self.selection.as_ref().map(|rows| pages.selection(rows));
             let bytes = |range: &Range<u64>| {
                 let at = |byte: u64| usize::try_from(byte.checked_sub(first)?).ok();
                 let found = at(range.start).zip(at(range.end)).filter(|(_, to)| *to <= bytes.len());
@@ -402,14 +457,14 @@ impl<'a> RowGroupReader<'a> {
     }
 
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        let row_group = self.footer.row_group(self.group.index, roots)?;
-        let limits = (self.group.rows as usize, step, limit);
+        let row_group = self.footer.row_group(self.stored.index, roots)?;
+        let limits = (self.stored.rows as usize, step, limit);
         let fields = self.fields_of(roots);
         let leaves = self.footer.columns.leaves_of(roots);
         let chunks = |row_group, mask: &_| {
             FetchedChunks::new(row_group, mask, |range| self.bytes(range), |at| self.page_count(leaves[at]))
         };
-        decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, chunks)
+        decode(row_group, schema, (roots, fields), self.selection.clone(), limits, chunks)
     }
 
     /// The leaf columns to decode, as indices among all leaves of the columns `roots`; `None` for all.

@@ -20,7 +20,7 @@ use forebay_arrow::array::{RecordBatch, RecordBatchOptions};
 use forebay_arrow::datatypes::Schema;
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::Catalog;
+use forebay_store::catalog::{Catalog, Group, StoredGroup};
 use forebay_store::row_set::RowSet;
 use forebay_store::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -223,48 +223,106 @@ async fn prune_file(
     file: usize,
     footer: &ParquetMetaData,
 ) -> Result<Vec<(usize, Decided)>> {
-    let Reads { catalog, store, projection, .. } = &scanner.reads;
-    let mut decided = Vec::new();
-    let mut open: Vec<(usize, Vec<IndexPart>)> = Vec::new();
+    let Reads { catalog, store, .. } = &scanner.reads;
+    let mut stored: Vec<Examined> = Vec::new();
     for group in catalog.groups_of(file) {
-        let matches = filter.prune(catalog, group, Some(footer));
-        decided.push((group, Decided::from(matches)));
-        if matches == RowGroupMatch::Some {
-            let parts = filter.index_parts(catalog, &catalog.groups[group], footer);
-            open.extend((!parts.is_empty()).then_some((group, parts)));
+        let at = &catalog.groups[group];
+        for of_group in catalog.stored(at) {
+            let matches = filter.prune_stored(catalog, at, of_group, Some(footer));
+            let parts = match matches {
+                RowGroupMatch::Some => {
+                    filter.index_parts(catalog, (&catalog.files[file], of_group.index), footer)
+                }
+                RowGroupMatch::None | RowGroupMatch::All => Vec::new(),
+            };
+            stored.push(Examined { group, stored: of_group, matches, parts });
         }
     }
-    let first = catalog.groups_of(file).start;
-    // Indexes are read at once up to the memory limit.
-    let length =
-        |parts: &[IndexPart]| parts.iter().map(|part| part.range.end - part.range.start).sum::<u64>();
-    let mut rest = &open[..];
+    let mut decided = Vec::new();
+    // The stored row groups so far of the row group whose turn it is.
+    let mut of_group: Vec<(StoredGroup, PrunedRows, GroupIndex)> = Vec::new();
+    // As many indexes as take little memory are read at once.
+    let mut rest = &stored[..];
     while !rest.is_empty() {
         let mut bytes = 0;
-        let some = rest.iter().take_while(|(_, parts)| {
-            bytes += length(parts);
+        let some = rest.iter().take_while(|examined| {
+            bytes += examined.parts.iter().map(|part| part.range.end - part.range.start).sum::<u64>();
             bytes <= INDEX_BYTES_AT_ONCE
         });
         let (now, later) = rest.split_at(some.count().max(1));
         rest = later;
-        let ranges: Vec<_> = now.iter().flat_map(|(_, parts)| parts).map(|part| part.range.clone()).collect();
-        let mut bytes = &store.read_ranges(&catalog.files[file], &ranges).await?[..];
-        for (group, parts) in now {
+        let ranges = now.iter().flat_map(|examined| &examined.parts).map(|part| part.range.clone());
+        let ranges: Vec<_> = ranges.collect();
+        let read = match ranges.is_empty() {
+            true => Vec::new(),
+            false => store.read_ranges(&catalog.files[file], &ranges).await?,
+        };
+        let mut bytes = &read[..];
+        for (place, Examined { group, stored, matches, parts }) in now.iter().enumerate() {
             let (own, others) = bytes.split_at(parts.len());
             bytes = others;
             let at = &catalog.groups[*group];
-            let index = GroupIndex::read(parts, own, at, footer);
-            // If nothing is left out, the result does not depend on the index.
-            if let Some(rows) =
-                filter.prune_rows(catalog, *group, footer, &index).filter(|it| !it.some.is_all())
-            {
-                let locations = |leaf| index.locations(leaf);
-                let pages = GroupPages::of(catalog, projection, at, &rows.some, locations, true)?;
-                decided[group - first].1 = Decided::Rows(rows, pages);
+            let index = GroupIndex::read(parts, own, *stored, footer);
+            let rows = (!parts.is_empty()).then(|| filter.prune_rows(catalog, (at, *stored), footer, &index));
+            let rows = match rows.flatten() {
+                Some(rows) => rows,
+                None => PrunedRows::of(*matches, count(stored.rows)?),
+            };
+            of_group.push((*stored, rows, index));
+            if now.get(place + 1).or(rest.first()).is_none_or(|next| next.group != *group) {
+                decided.push((*group, joined(scanner, at, std::mem::take(&mut of_group))?));
             }
         }
     }
     Ok(decided)
+}
+
+/// A stored row group of a row group, and what its statistics decide.
+struct Examined {
+    group: usize,
+    stored: StoredGroup,
+    matches: RowGroupMatch,
+    /// The indexes that may decide more.
+    parts: Vec<IndexPart>,
+}
+
+/// The knowledge about a row group, from that about its stored row groups.
+fn joined(
+    scanner: &Scanner,
+    group: &Group,
+    mut stored: Vec<(StoredGroup, PrunedRows, GroupIndex)>,
+) -> Result<Decided> {
+    let Reads { catalog, projection, .. } = &scanner.reads;
+    let all = count(group.rows)?;
+    let is_each = |of: fn(&PrunedRows) -> bool| stored.iter().all(|(_, rows, _)| of(rows));
+    if is_each(|rows| rows.some.count() == 0 && rows.all.count() == 0) {
+        return Ok(Decided::None);
+    }
+    if is_each(|rows| rows.all.is_all()) {
+        return Ok(Decided::All);
+    }
+    // If nothing is left out, the result does not depend on the indexes.
+    if is_each(|rows| rows.some.is_all()) {
+        return Ok(Decided::Open);
+    }
+    let set = |of: fn(&PrunedRows) -> &RowSet| {
+        let runs = stored.iter().flat_map(|(stored, rows, _)| {
+            let start = stored.start as u32;
+            of(rows).runs(0..of(rows).count()).map(move |run| start + run.start..start + run.end)
+        });
+        RowSet::from_runs(all, runs)
+    };
+    let rows = PrunedRows { all: set(|rows| &rows.all), some: set(|rows| &rows.some) };
+    stored.retain(|(_, rows, _)| rows.some.count() > 0);
+    let locations = |index: usize, leaf: usize| {
+        let (.., found) = stored.iter().find(|(stored, ..)| stored.index == index)?;
+        found.locations(leaf)
+    };
+    let pages = match rows.some.count() {
+        0 => None,
+        _ => GroupPages::of(catalog, projection, group, &rows.some, locations, true)?,
+    };
+    Ok(Decided::Rows(rows, pages))
 }
 
 /// Decides the `live` rows of one row group by their values.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::Int64Type;
-use forebay::{Dataset, Shard, Shuffle};
+use forebay::{Dataset, Error, Shard, Shuffle};
 use proptest::prelude::*;
 
 /// The shares into which an epoch is divided.
@@ -30,8 +30,16 @@ pub(crate) fn shared() -> impl Strategy<Value = SharedRun> {
     some.prop_map(|(world, batch_size, seed)| SharedRun { world, batch_size, seed })
 }
 
-/// Checks that over all ranks each of the `live` ids, which ascend, is delivered once, except for the rows
-/// that fill the last step, and that all ranks have the same number of batches.
+/// The error of reading all rows of a data set.
+pub(crate) fn failure(dataset: &Dataset) -> Error {
+    match dataset.loader().build() {
+        Ok(loader) => loader.epoch(0).find_map(Result::err).unwrap(),
+        Err(error) => error,
+    }
+}
+
+/// Checks that over all ranks each of the `live` ids, which ascend, comes once, apart from the rows that fill
+/// the last step, and that all ranks have equally many batches.
 pub(crate) fn hold(dataset: &Dataset, live: &[i64], shared: SharedRun) -> Result<(), TestCaseError> {
     let SharedRun { world, batch_size, seed } = shared;
     prop_assert_eq!(dataset.rows(), live.len() as u64);

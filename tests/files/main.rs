@@ -12,4 +12,5 @@ mod page_index;
 mod places;
 #[path = "../house/skipped.rs"]
 mod skipped;
+mod units;
 mod vectors;

@@ -284,8 +284,18 @@ impl Error {
         self
     }
 
-    /// The parts of this error, for changing them. Clones of an error share their parts until one of them is
-    /// changed.
+    /// The error as the reason for all rows of its file: the row group is a part of the cause, so that the
+    /// place can have a row of another.
+    #[must_use]
+    pub fn of_whole_file(mut self) -> Self {
+        let inner = self.inner();
+        if let Some(row_group) = inner.place.row_group.take() {
+            inner.cause = format!("row group {row_group}: {}", inner.cause);
+        }
+        self
+    }
+
+    /// The parts of this error for changing them: clones share their parts until one of them is changed.
     fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }

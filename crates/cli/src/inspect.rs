@@ -46,10 +46,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
     let catalog = dataset.catalog();
-    let FooterTotals { columns, group_bytes, written_by } =
+    let FooterTotals { columns, groups, group_rows, group_bytes, written_by } =
         dataset.fold_footers(FooterTotals::default(), FooterTotals::add)?;
     let schema = dataset.petastorm_schema();
-    let in_file = |file: usize| catalog.groups_of(file).len() as u64;
     let mut report = Report {
         locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
@@ -58,9 +57,9 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),
         written_by: written_by.into_iter().collect(),
         rows: dataset.rows(),
-        row_groups: Spread::measure((0..catalog.files.len()).map(in_file)),
-        row_group_bytes: Spread::measure(group_bytes.into_iter()),
-        row_group_rows: Spread::measure(catalog.groups.iter().map(|group| group.rows)),
+        row_groups: Spread::of(groups.into_iter()),
+        row_group_bytes: Spread::of(group_bytes.into_iter()),
+        row_group_rows: Spread::of(group_rows.into_iter()),
         columns,
         petastorm: schema.as_ref().ok().and_then(|schema| schema.as_deref().map(SchemaReport::describe)),
         window: WindowSizes::measure(catalog, &catalog.project_readable()?),

@@ -3,9 +3,9 @@
 //! This module has only data and arithmetic. `source` finds the files and reads their footers, and `reader`
 //! reads rows; nothing here accesses a disk or a network.
 //!
-//! Only the part of a footer that plans and reads need is kept. If a table's list declares the rows and
-//! columns of a file, the file has no footer here until its first row group is fetched, and its costs are
-//! estimates until then.
+//! Only the part of a footer that plans and reads need is kept. A file whose rows and columns a table's list
+//! declares is one row group of the catalogue, however many are stored, and has no footer before its rows are
+//! fetched; until then its costs are estimates.
 
 pub mod arrow_schema;
 mod cost;
@@ -64,7 +64,7 @@ pub struct Catalog {
     /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their
     /// values. Names and order are the first file's. An unsupported type is listed as Arrow names it, and is
     /// refused when the column is selected; so is a column whose types in the files have no common one. The
-    /// metadata is that of the first file.
+    /// metadata is that of the first file, if its footer was read when the data set was opened.
     pub schema: SchemaRef,
     /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
@@ -76,10 +76,7 @@ pub struct Catalog {
     pub known: Arc<KnownColumns>,
     /// The columns that cannot be read in some file, or whose types have nothing in common.
     refused: Arc<Refusals>,
-    /// The first row group of a file whose footer was read at once, from which the costs of other files' row
-    /// groups are estimated.
-    sample: Option<Group>,
-    /// Everything that identifies the rows in addition to the files.
+    /// The parts of the identity of the rows in addition to the files.
     identities: Arc<[Arc<str>]>,
     /// The row ids, once one is asked for.
     row_ids: OnceLock<RowIds>,
@@ -125,23 +122,35 @@ pub struct File {
 /// The rows and columns of a file that the list of a table declares.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// The rows of each row group.
-    pub(crate) row_counts: Arc<[u64]>,
+    /// The number of rows.
+    pub(crate) rows: u64,
     /// The columns, in order.
     pub(crate) schema: SchemaRef,
 }
 
-/// One row group that holds rows.
+/// One row group that holds rows, or all row groups of a file whose rows a table declares; see
+/// [`Catalog::stored`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Index into [`Catalog::files`].
     pub file: usize,
-    /// Ordinal of the row group in its file.
+    /// Ordinal in its file of the row group, or of the first of them.
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
     /// The ordinal in the data set of its first row.
     pub first_row: u64,
+}
+
+/// One row group as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredGroup {
+    /// Ordinal of the row group in its file.
+    pub index: usize,
+    /// The number of rows, at least one.
+    pub rows: u64,
+    /// The ordinal of its first row in the [`Group`].
+    pub start: u64,
 }
 
 impl Catalog {
@@ -170,7 +179,6 @@ impl Catalog {
         }
         groups.shrink_to_fit();
         let Unified { schema, refused } = unified;
-        let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
         let fingerprint = Fingerprint::of(&files, &schema, &identities);
         Ok(Catalog {
             files,
@@ -179,7 +187,6 @@ impl Catalog {
             fingerprint,
             known,
             refused: refused.into(),
-            sample,
             identities,
             splits: Arc::new([]),
             tables: Arc::new([]),
@@ -286,6 +293,23 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
+    /// Refuses a projection of which a file whose footer has been read cannot give a column: the columns of
+    /// other files are known, and refused, before they are projected.
+    ///
+    /// Fails with the error of the first such column.
+    pub fn check_file(&self, file: usize, projection: &Projection) -> Result<()> {
+        let file = &self.files[file];
+        let refused = &file.footer()?.columns.refused;
+        let names = projection.columns().iter().map(|column| self.schema.field(*column).name());
+        let is_stored = |name: &&String| file.constants.iter().all(|constant| constant.field.name() != *name);
+        match names.filter(is_stored).find_map(|name| refused.get_key_value(name)) {
+            Some((name, error)) => {
+                Err(error.clone().at(Place::file(file.location.clone()).column(name.as_str())))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A projection to columns, and fields of columns.
     ///
     /// Fails with the error of the first column that cannot be read in all files, and with `Unsupported` for
@@ -310,9 +334,34 @@ impl Catalog {
         }
     }
 
-    /// The place of `group`, for messages.
+    /// The place of `group`, for messages: its file, if several row groups are stored.
     pub fn place(&self, group: &Group) -> Place {
-        Place::file(self.files[group.file].location.clone()).row_group(group.index)
+        let place = Place::file(self.files[group.file].location.clone());
+        if self.stored(group).nth(1).is_some() { place } else { place.row_group(group.index) }
+    }
+
+    /// The place of a row of `group`, for messages.
+    pub fn place_of_row(&self, group: &Group, row: u64) -> Place {
+        let has = |stored: &StoredGroup| (stored.start..stored.start + stored.rows).contains(&row);
+        let (index, start) =
+            self.stored(group).find(has).map_or((group.index, 0), |stored| (stored.index, stored.start));
+        Place::file(self.files[group.file].location.clone()).row_group(index).row(row - start)
+    }
+
+    /// The stored row groups of `group`, in order: those of its file if the rows of the file are declared,
+    /// and otherwise itself alone, as before the footer has been read.
+    pub fn stored(&self, group: &Group) -> impl Iterator<Item = StoredGroup> {
+        let file = &self.files[group.file];
+        let of_file = file.footer.get().filter(|_| file.declared.is_some()).map(Footer::row_counts);
+        let alone =
+            of_file.is_none().then_some(StoredGroup { index: group.index, rows: group.rows, start: 0 });
+        let mut start = 0;
+        let of_file = of_file.into_iter().flatten().enumerate().map(move |(index, rows)| {
+            let stored = StoredGroup { index, rows, start };
+            start += rows;
+            stored
+        });
+        of_file.filter(|stored| stored.rows > 0).chain(alone)
     }
 
     /// The row groups of a file, as indices into [`Catalog::groups`].
@@ -326,7 +375,7 @@ impl Catalog {
     /// has not been read yet counts like one that has.
     pub fn bytes(&self) -> u64 {
         let footer = |file: &File| file.footer.get().map(Footer::bytes);
-        let unread = self.sample.and_then(|group| footer(&self.files[group.file])).unwrap_or(0);
+        let unread = self.sample().map_or(0, |(_, footer)| footer.bytes());
         let of_file = |file: &File| {
             let paths = file.location.len() + file.relative.len() + file.path.as_ref().len();
             (size_of::<File>() + paths) as u64 + footer(file).unwrap_or(unread)
@@ -335,9 +384,16 @@ impl Catalog {
         ids + size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
     }
 
+    /// The first row group, by whose costs those of row groups without a footer are estimated, and the footer
+    /// of its file, once that was read.
+    fn sample(&self) -> Option<(&Group, &Footer)> {
+        let first = self.groups.first()?;
+        Some((first, self.files[first.file].footer.get()?))
+    }
+
     /// The bytes that must be fetched to read the projected columns of `group`. This and all other costs are
-    /// estimates while the footer of the file has not been read: they are then those of the first row group
-    /// whose footer was read, scaled by rows.
+    /// estimates while the footer of the file has not been read: they are then those of the first row group,
+    /// scaled by rows, or 0 before [`read_sample`](crate::source::Store::read_sample).
     pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, _| chunk.length)
     }
@@ -355,13 +411,17 @@ impl Catalog {
     }
 
     /// The most bytes that decoding the projected columns of `group` takes in addition to those that are
-    /// fetched and held: for pages while they are decompressed.
-    pub fn page_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        let memory = self.files[group.file].footer.get().map(|footer| {
-            let chunks = chunks(footer, group, projection);
-            chunks.fold(PageMemory::default(), |memory, (_, chunk)| memory.with(&chunk, true))
-        });
-        memory.unwrap_or_default().bytes()
+    /// fetched and held: for pages while they are decompressed, and for the rows of several stored row groups
+    /// before they are joined.
+    pub fn decoding_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        let Some(footer) = self.files[group.file].footer.get() else { return 0 };
+        let of_stored = |stored: StoredGroup| {
+            let chunks = chunks(footer, stored.index, projection);
+            chunks.fold(PageMemory::default(), |memory, (_, chunk)| memory.with(&chunk, true)).bytes()
+        };
+        let pages = self.stored(group).map(of_stored).max().unwrap_or(0);
+        let joined = self.stored(group).nth(1).map_or(0, |_| self.held_bytes(group, projection));
+        pages.saturating_add(joined)
     }
 
     /// The bytes by which the default window is measured: [`held_bytes`](Self::held_bytes), except that
@@ -420,16 +480,19 @@ impl Catalog {
         mut cost: impl FnMut(&ColumnChunk<'_>, u64) -> u64,
     ) -> u64 {
         let mut sum = |group: &Group, footer: &Footer| {
-            chunks(footer, group, projection)
-                .map(|(_, chunk)| cost(&chunk, group.rows))
-                .fold(0, u64::saturating_add)
+            let mut sum = 0u64;
+            for stored in self.stored(group) {
+                let costs =
+                    chunks(footer, stored.index, projection).map(|(_, chunk)| cost(&chunk, stored.rows));
+                sum = costs.fold(sum, u64::saturating_add);
+            }
+            sum
         };
         if let Some(footer) = footer {
             return sum(group, footer);
         }
-        let sample = self.sample.and_then(|sample| Some((sample, self.files[sample.file].footer.get()?)));
-        sample.map_or(0, |(sample, footer)| {
-            let bytes = u128::from(sum(&sample, footer)) * u128::from(group.rows);
+        self.sample().map_or(0, |(sample, footer)| {
+            let bytes = u128::from(sum(sample, footer)) * u128::from(group.rows);
             u64::try_from(bytes.div_ceil(sample.rows.into())).unwrap_or(u64::MAX)
         })
     }
@@ -475,12 +538,16 @@ impl Catalog {
     }
 
     /// The byte ranges of the projected column chunks of `group` in its file, in the order of the file's
-    /// schema: one range for each leaf column.
+    /// schema: one range for each leaf column of each stored row group.
     ///
     /// Fails with `Internal` if the footer of the file has not been read.
     pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
         let footer = self.files[group.file].footer()?;
-        Ok(chunks(footer, group, projection).map(|(_, chunk)| chunk.range()).collect())
+        let mut ranges = Vec::new();
+        for stored in self.stored(group) {
+            ranges.extend(chunks(footer, stored.index, projection).map(|(_, chunk)| chunk.range()));
+        }
+        Ok(ranges)
     }
 }
 
@@ -544,7 +611,8 @@ impl Catalog {
         GroupIds::new(self.row_ids(), at.file, in_file)
     }
 
-    /// The place where a row of a row group is stored.
+    /// The place where a row of a row group is stored. The rows of a file whose rows are declared count from
+    /// its beginning, since its row groups are not known.
     pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
         let at = &self.groups[group];
         RowPlace {
@@ -576,13 +644,14 @@ impl Catalog {
     }
 }
 
-/// The leaf columns of a projection with their column chunks in `group`, in the file's order.
+/// The leaf columns of a projection with their column chunks in a row group of its file, in
+/// the file's order.
 pub fn chunks<'a>(
     footer: &'a Footer,
-    group: &Group,
+    index: usize,
     projection: &Projection,
 ) -> impl Iterator<Item = (usize, ColumnChunk<'a>)> {
-    footer.chunks_at(group.index, footer.columns.leaves(projection))
+    footer.chunks_at(index, footer.columns.leaves(projection))
 }
 
 /// The error for a name that is none of `columns`, with the nearest name and a list of all.
@@ -640,11 +709,11 @@ impl File {
         matches!(self.version, FileVersion::OfTable(_))
     }
 
-    /// The rows of each row group.
+    /// The rows of each row group of the catalogue.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
-        let declared = self.declared.as_ref().map_or(&[][..], |declared| &declared.row_counts);
+        let declared = self.declared.as_ref().map(|declared| declared.rows);
         let footer = self.footer.get().filter(|_| self.declared.is_none());
-        declared.iter().copied().chain(footer.into_iter().flat_map(Footer::row_counts))
+        declared.into_iter().chain(footer.into_iter().flat_map(Footer::row_counts))
     }
 
     /// The version of the file that was catalogued, and its address.

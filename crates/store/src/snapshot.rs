@@ -26,7 +26,10 @@ use crate::row_set::RowSet;
 mod statistics;
 mod table;
 
-/// The number of bytes that the hash of deleted rows has for each run: both of its ends.
+/// A file of a table is planned as one row group up to this size, at which writers usually begin another.
+const MOST_BYTES_AS_ONE: u64 = 128 << 20;
+
+/// The bytes of the two ends of a run of deleted rows, which its hash has in front of them.
 const RUN_BYTES: u128 = 8;
 
 /// The number of bytes of runs of deleted rows that are hashed at a time.
@@ -115,10 +118,9 @@ pub struct DataFile {
     /// The number of rows in the file, deleted ones included, if it is known without the footer. It is
     /// compared with the footer.
     pub rows: Option<u64>,
-    /// The number of rows in each row group, if it is known without the footer. It is compared with the
-    /// footer.
-    pub row_counts: Option<Arc<[u64]>>,
-    /// The statistics of the file's values in the list of its table, by which filters rule out the file.
+    /// Whether the list of a table says that the file has a single row group.
+    pub has_one_row_group: bool,
+    /// The statistics of the file's values in the list of its table, with which filters rule out the file.
     pub statistics: Option<FileStatistics>,
     /// The ids of the file's rows, if its table tracks them.
     pub tracked: Option<TrackedIds>,
@@ -150,7 +152,7 @@ impl DataFile {
             schema: None,
             names: None,
             rows: None,
-            row_counts: None,
+            has_one_row_group: false,
             statistics: None,
             tracked: None,
         }
@@ -194,9 +196,13 @@ impl DataFile {
         Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
 
-    /// Whether an epoch can be planned before the footer of the file is read.
+    /// Whether the file is planned as one row group, before its footer is read. That depends on the list of
+    /// its table alone. Only the footer shows which columns the file lacks, which it must if these have
+    /// defaults.
     pub fn is_declared(&self) -> bool {
-        self.schema.is_some() && self.row_counts.is_some()
+        let is_small = self.has_one_row_group || self.pin.size <= MOST_BYTES_AS_ONE;
+        let are_few = self.rows.is_some_and(|rows| u32::try_from(rows).is_ok());
+        is_small && are_few && self.schema.is_some() && self.defaults.is_empty()
     }
 
     /// The place of the file, for messages.

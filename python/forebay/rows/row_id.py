@@ -70,9 +70,9 @@ class RowPlace(NamedTuple):
     file : str
         Path or URL of the file.
     row_group : int
-        Ordinal of the row group in the file, from 0.
+        Ordinal of the row group in the file, from 0; 0 in a file of a table that is planned as one row group.
     row : int
-        Ordinal of the row in its row group, from 0.
+        Ordinal of the row in its row group, from 0; in its file, if that is planned as one row group.
     row_id : RowId
         The number of the row in the data set.
     """

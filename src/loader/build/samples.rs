@@ -265,8 +265,8 @@ impl LoaderBuilder {
         let (samples, shard) = (&self.spec.samples, self.spec.shard);
         let bad_row = |UnfitRow { group, row, why }| {
             let row = u64::from(selected[group].select(row));
-            let place = catalog.place(&catalog.groups[group]).row(row).column(column);
-            let id = catalog.ids_of(group).at(row);
+            let place = catalog.place_of_row(&catalog.groups[group], row).column(column);
+            let id = RowId::new(catalog.first_row_id(group) + row as i64);
             BadRow::new(samples.refusal(why).at(place), row, id)
         };
         let mut unfit = samples.without_unfit(lengths);
@@ -307,8 +307,8 @@ impl LoaderBuilder {
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {
             Some((group, row)) => {
-                let place = catalog.place(&catalog.groups[group]);
-                error.at(place.row(selected[group].select(row).into()).column(sample.column()))
+                let row = selected[group].select(row).into();
+                error.at(catalog.place_of_row(&catalog.groups[group], row).column(sample.column()))
             }
             None => error.at(of_column(sample.column())),
         });

@@ -174,9 +174,9 @@ fn what_a_list_declares_is_held_against_the_files() {
         table(folder.path(), a, b);
         Dataset::open(folder.path())
     };
-    let (whole, declared) = (json!({"deleted": []}), json!({"deleted": [], "row_counts": [4, 4, 2]}));
+    let (whole, declared) = (json!({"deleted": []}), json!({"deleted": [], "rows": 10}));
     assert_eq!(open(declared, whole.clone()).unwrap().catalog.rows(), 16);
-    let wrong = open(json!({"deleted": [], "row_counts": [4, 6]}), whole.clone()).unwrap_err();
+    let wrong = open(json!({"deleted": [], "rows": 11}), whole.clone()).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::Corrupt, "{wrong}");
     let beyond = open(json!({"deleted": [10]}), whole.clone()).unwrap_err();
     assert!(beyond.to_string().contains("a.parquet: the table deletes rows beyond the 10"), "{beyond}");
@@ -190,46 +190,46 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
-/// A list that has everything that a plan needs. The files are checked against it when they are read.
-fn declared(row_counts: &[u64]) -> Value {
-    json!({"deleted": [], "row_counts": row_counts, "columns": [["id", "long"], ["split", "string"]]})
+/// A list that has all that a plan needs; the files are checked against it when they are read.
+fn declared(rows: u64) -> Value {
+    json!({"deleted": [], "rows": rows, "columns": [["id", "long"], ["split", "string"]]})
 }
 
 /// A declared table.
 fn declared_table(folder: &Path) -> Dataset {
-    table(folder, declared(&[4, 4, 2]), declared(&[4, 2]));
+    table(folder, declared(10), declared(6));
     Dataset::open(folder).unwrap()
 }
 
-/// The requests for the table's list and the first file's footer.
-const OPENED: u64 = 2;
+/// The request for the table's list.
+const OPENED: u64 = 1;
 
 #[test]
 fn a_declared_file_is_read_when_its_rows_are() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = declared_table(folder.path());
     assert_eq!(dataset.traffic().requests, OPENED);
-    assert_eq!((dataset.rows(), dataset.catalog.groups.len()), (16, 5));
+    assert_eq!((dataset.rows(), dataset.catalog.groups.len()), (16, 2));
     let fingerprint = dataset.catalog.fingerprint;
     let loader = dataset.loader().shuffle(Shuffle::stored()).epochs(2).batch_size(16).build().unwrap();
     assert_eq!(loader.plan(0).unwrap().rows, 16);
-    assert_eq!(dataset.traffic().requests, OPENED, "a plan takes the list's word");
+    assert_eq!(
+        dataset.traffic().requests,
+        OPENED + 1,
+        "a plan takes the list's word, and the costs of one file"
+    );
     let ids = |epoch: u64| {
         let batch = loader.epoch(epoch).next().unwrap().unwrap();
         batch["id"].as_primitive::<Int64Type>().values().to_vec()
     };
     assert_eq!(ids(0), (0..16).collect::<Vec<_>>());
     assert_eq!(ids(1), (0..16).collect::<Vec<_>>());
-    assert_eq!(
-        dataset.traffic().requests,
-        OPENED + 1 + 2 * 5,
-        "one more footer, and each row group in each epoch"
-    );
+    assert_eq!(dataset.traffic().requests, OPENED + 2 + 2 * 2, "two footers, and each file in each epoch");
     assert_eq!(Dataset::open(folder.path()).unwrap().catalog.fingerprint, fingerprint);
     let undeclared = tempfile::tempdir().unwrap();
     table(undeclared.path(), json!({"deleted": []}), json!({"deleted": []}));
     let undeclared = Dataset::open(undeclared.path()).unwrap();
-    assert_eq!(undeclared.traffic().requests, OPENED + 1);
+    assert_eq!(undeclared.traffic().requests, OPENED + 2);
     assert_ne!(undeclared.catalog.fingerprint, fingerprint);
 }
 
@@ -239,29 +239,30 @@ fn what_an_unread_footer_would_say_is_estimated_by_rows() {
     let dataset = declared_table(folder.path());
     let catalog = &dataset.catalog;
     let projection = catalog.project(&["id"]).unwrap();
-    let [of_four, of_two] = [&catalog.groups[3], &catalog.groups[4]];
+    dataset.loader().build().unwrap();
+    let [of_ten, of_six] = [&catalog.groups[0], &catalog.groups[1]];
     let held = |group: &forebay_store::catalog::Group| catalog.held_bytes(group, &projection);
-    assert_eq!(held(of_four), held(&catalog.groups[0]), "as many rows");
-    assert_eq!(held(of_two), held(of_four).div_ceil(2));
-    assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(held(of_six), (held(of_ten) * 6).div_ceil(10));
+    assert_eq!(catalog.byte_ranges(of_six, &projection).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(rows(dataset.loader()).len(), 16);
-    assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap().len(), 1);
-    let stored = |group: &forebay_store::catalog::Group| catalog.stored_bytes(group, &projection);
-    let ranges = catalog.byte_ranges(of_two, &projection).unwrap();
-    assert_eq!(stored(of_two), ranges[0].end - ranges[0].start, "known now");
+    let ranges = catalog.byte_ranges(of_six, &projection).unwrap();
+    assert_eq!(ranges.len(), 2, "one for each of its row groups");
+    let stored: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    assert_eq!(catalog.stored_bytes(of_six, &projection), stored, "known now");
 }
 
 /// The order of rows depends on the default window.
 #[test]
 fn the_default_window_is_the_same_whichever_footers_were_read() {
     let folder = tempfile::tempdir().unwrap();
-    table(folder.path(), declared(&[1]), declared(&[4, 2]));
+    table(folder.path(), declared(1), declared(6));
     write(&folder.path().join("a.parquet"), 0..1);
     let dataset = Dataset::open(folder.path()).unwrap();
     let projection = dataset.catalog.project(&["id"]).unwrap();
     let group = &dataset.catalog.groups[1];
     let window = || dataset.catalog.window_bytes(group, &projection);
     let held = || dataset.catalog.held_bytes(group, &projection);
+    dataset.loader().build().unwrap();
     let before = (window(), held());
     assert_eq!(rows(dataset.loader()).len(), 7);
     assert_ne!(held(), before.1, "its validity is known");
@@ -272,17 +273,15 @@ fn the_default_window_is_the_same_whichever_footers_were_read() {
 fn a_file_that_is_not_as_declared_is_refused_when_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |b: Value| {
-        list(folder.path(), declared(&[4, 4, 2]), b);
+        list(folder.path(), declared(10), b);
         let loader = Dataset::open(folder.path()).unwrap().loader().build().unwrap();
         let error = loader.epoch(0).find_map(Result::err).unwrap();
         (error.kind(), error.to_string())
     };
     declared_table(folder.path());
-    for lie in [&[4, 3][..], &[6], &[2, 4], &[4, 2, 1]] {
+    for lie in [5, 7, 100] {
         let (kind, text) = refusal(declared(lie));
-        let sum = lie.iter().sum::<u64>();
-        let cause =
-            format!("b.parquet: the table declares {sum} rows in other row groups than the 6 of the file");
+        let cause = format!("b.parquet: the table declares {lie} rows, the file has 6");
         assert!(kind == ErrorKind::Corrupt && text.contains(&cause), "{lie:?}: {text}");
     }
     let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(["x"; 4]));
@@ -291,23 +290,19 @@ fn a_file_that_is_not_as_declared_is_refused_when_it_is_read() {
     let mut writer = ArrowWriter::try_new(file, texts.schema(), None).unwrap();
     writer.write(&texts).unwrap();
     writer.close().unwrap();
-    let (kind, text) = refusal(declared(&[4]));
+    let (kind, text) = refusal(declared(4));
     let cause = "b.parquet, column \"id\": the table declares int64, the file has string";
     assert!(kind == ErrorKind::Unsupported && text.contains(cause), "{text}");
 
     fs::write(folder.path().join("b.parquet"), "no Parquet at all").unwrap();
-    let (kind, text) = refusal(declared(&[4, 2]));
+    let (kind, text) = refusal(declared(6));
     assert!(kind == ErrorKind::Corrupt && text.contains("b.parquet: not a Parquet file"), "{text}");
     let dataset = Dataset::open(folder.path()).unwrap();
     let lenient = dataset.loader().on_bad_row(crate::OnBadRow::skip(6)).build().unwrap();
     let delivered: usize = lenient.epoch(0).map(|batch| batch.unwrap().num_rows()).sum();
     assert_eq!(delivered, 10, "its rows are lost and counted");
 
-    list(
-        folder.path(),
-        declared(&[4, 4, 2]),
-        json!({"deleted": [6], "row_counts": [4, 2], "columns": [["id", "long"]]}),
-    );
+    list(folder.path(), declared(10), json!({"deleted": [6], "rows": 6, "columns": [["id", "long"]]}));
     let beyond = Dataset::open(folder.path()).unwrap_err();
     assert!(beyond.to_string().contains("b.parquet"), "{beyond}");
 }
@@ -321,10 +316,10 @@ fn a_filter_reads_footers_where_constants_do_not_decide() {
         (loader.map_or(0, |loader| loader.plan(0).unwrap().rows), dataset.traffic().requests - OPENED)
     };
     let (of_test, late) = (Term::new("split", Op::Eq, "test"), Term::new("id", Op::GreaterEq, 14i64));
-    assert_eq!(selected(vec![of_test.clone()]), (6, 0), "a constant decides");
-    assert_eq!(selected(vec![of_test, late.clone()]), (2, 1), "one of the files, and its statistics decide");
-    assert_eq!(selected(vec![late]), (2, 2), "both, and no rows");
-    assert_eq!(selected(vec![Term::new("id", Op::Eq, 12i64)]), (1, 3), "both, and the rows of one row group");
+    assert_eq!(selected(vec![of_test.clone()]), (6, 1), "a constant decides, and a plan asks for costs");
+    assert_eq!(selected(vec![of_test, late.clone()]), (2, 2), "one of the files, and its statistics decide");
+    assert_eq!(selected(vec![late]), (2, 3), "both, and no rows");
+    assert_eq!(selected(vec![Term::new("id", Op::Eq, 12i64)]), (1, 4), "both, and the rows of one row group");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use forebay_arrow::datatypes::DataType;
 use forebay_base::panics::caught;
 use forebay_store::catalog::pages::{self, PageLocations};
 use forebay_store::catalog::thrift::Compact;
-use forebay_store::catalog::{Catalog, ColumnChunk, Group, Origin};
+use forebay_store::catalog::{Catalog, ColumnChunk, File, Origin, StoredGroup};
 use parquet::basic::{SortOrder, Type};
 use parquet::bloom_filter::Sbbf;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
@@ -57,23 +57,22 @@ struct Pages {
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may decide rows of a row group by `columns`, according to the whole footer of
-/// its file. The columns in `equalities` are compared by equality or inequality.
+/// The parts of indexes that may decide rows of a row group of a file by `columns`, according to its whole
+/// footer. The columns in `equalities` are compared by equality or inequality.
 pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,
     catalog: &Catalog,
-    group: &Group,
+    (file, index): (&File, usize),
     footer: &ParquetMetaData,
 ) -> Vec<IndexPart> {
-    let file = &catalog.files[group.file];
     let Ok(kept) = file.footer() else { return Vec::new() };
     let mut parts = Vec::new();
     for name in columns {
         let Ok(column) = catalog.column(name) else { continue };
         let Origin::Stored(root) = kept.columns.origin(column) else { continue };
         let [leaf] = kept.columns.leaves_of(&[root])[..] else { continue };
-        let chunk = footer.row_group(group.index).column(leaf);
+        let chunk = footer.row_group(index).column(leaf);
         let stored = u64::try_from(chunk.compressed_size()).unwrap_or(0);
         let length = |range: &Range<u64>| range.end - range.start;
         if stored < MIN_COLUMN_BYTES || chunk.column_descr().max_rep_level() > 0 {
@@ -101,7 +100,7 @@ impl GroupIndex {
     pub(crate) fn read(
         parts: &[IndexPart],
         bytes: &[Bytes],
-        group: &Group,
+        stored: StoredGroup,
         footer: &ParquetMetaData,
     ) -> Self {
         let mut index = GroupIndex::default();
@@ -111,9 +110,9 @@ impl GroupIndex {
         };
         let leaves: BTreeSet<usize> = parts.iter().map(|part| part.leaf).collect();
         for leaf in leaves {
-            let chunk = footer.row_group(group.index).column(leaf);
+            let chunk = footer.row_group(stored.index).column(leaf);
             if let Some((locations, bounds)) = of(leaf, Kind::Pages).zip(of(leaf, Kind::Bounds))
-                && let Some(pages) = Pages::read(locations, bounds, chunk, group.rows)
+                && let Some(pages) = Pages::read(locations, bounds, chunk, stored.rows)
             {
                 index.pages.insert(leaf, pages);
             }

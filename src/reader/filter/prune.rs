@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use forebay_arrow::array::{ArrayRef, AsArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
 use forebay_arrow::statistics::Nulls;
-use forebay_store::catalog::{Catalog, Group, Origin};
+use forebay_store::catalog::{Catalog, Group, Origin, StoredGroup};
 use forebay_store::snapshot::{Constant, FileStatistics, ListedBounds};
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
 use parquet::bloom_filter::Sbbf;
@@ -35,6 +35,7 @@ pub(super) struct Seen<'a> {
 pub(super) struct SeenGroup<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) group: &'a Group,
+    pub(super) stored: StoredGroup,
     /// The whole footer of its file.
     pub(super) footer: Option<&'a ParquetMetaData>,
     pub(super) index: Option<&'a GroupIndex>,
@@ -156,17 +157,17 @@ impl Seen<'_> {
         if let Some(constant) = self.constants.iter().find(|constant| constant.field.name() == name) {
             return Some(GroupColumn::Constant(constant));
         }
-        let SeenGroup { catalog, group, footer, index, row } = self.stored?;
+        let SeenGroup { catalog, group, stored, footer, index, row } = self.stored?;
         let column = catalog.column(name).ok()?;
         let kept = catalog.files[group.file].footer().ok()?;
         // The type in this file is used, since that of the catalogue may be wider.
         let Origin::Stored(root) = kept.columns.origin(column) else { return None };
         let &leaf = kept.columns.leaves_of(&[root]).first()?;
-        let chunk = footer?.row_group(group.index).column(leaf);
+        let chunk = footer?.row_group(stored.index).column(leaf);
         let page = index.zip(row).and_then(|(index, row)| index.page(leaf, row));
         let (statistics, rows) = match page {
             Some((statistics, rows)) => (Some(statistics), rows),
-            None => (chunk.statistics(), group.rows),
+            None => (chunk.statistics(), stored.rows),
         };
         Some(GroupColumn::Stored(GroupValues {
             chunk,

@@ -59,6 +59,7 @@ impl Resident {
         head: Head,
         error: Error,
     ) -> Result<Self> {
+        let error = fetcher.reads.of_all_rows(head.group, error);
         Ok(Resident { lost: Some(error), ..Resident::head(samples, head, nulls(fetcher, head.rows)?) })
     }
 

@@ -68,8 +68,8 @@ impl RowGroupReader<'_> {
 
     /// The row of the row group that is decoded as this one; `None` if other row groups are decoded with it.
     fn row_of(&self, decoded: usize) -> Option<u64> {
-        let Some(selection) = self.selection else {
-            return u64::try_from(decoded).ok().filter(|row| *row < self.group.rows);
+        let Some(selection) = &self.selection else {
+            return u64::try_from(decoded).ok().filter(|row| *row < self.stored.rows);
         };
         let (mut row, mut left) = (0, decoded);
         for run in selection.iter() {

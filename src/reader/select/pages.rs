@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use forebay_base::Result;
 use forebay_store::catalog::pages::{self, PageLocations};
-use forebay_store::catalog::{ColumnChunk, chunks};
+use forebay_store::catalog::{ColumnChunk, StoredGroup, chunks};
 use forebay_store::row_set::RowSet;
 use forebay_store::source::{FOOTERS_AT_ONCE, Footers};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -93,49 +93,54 @@ async fn of_file(
 ) -> Result<Vec<(usize, GroupPages)>> {
     let Reads { catalog, store, projection, .. } = reads;
     let about = &catalog.files[file];
-    let mut wanted: Vec<(usize, usize, Range<u64>)> = Vec::new();
-    for &group in groups {
-        let at = &catalog.groups[group];
-        let stored = footer.row_group(at.index);
-        let columns = &about.footer()?.columns;
+    let of_footer = about.footer()?;
+    let columns = &of_footer.columns;
+    let of_groups = groups
+        .iter()
+        .flat_map(|&group| catalog.stored(&catalog.groups[group]).map(move |stored| (group, stored)));
+    let of_groups: Vec<(usize, StoredGroup)> = of_groups.collect();
+    let mut wanted: Vec<(StoredGroup, usize, Range<u64>)> = Vec::new();
+    for &(_, stored) in &of_groups {
+        let about_stored = footer.row_group(stored.index);
         let is_worth_it = |(leaf, chunk): &(usize, ColumnChunk<'_>)| {
             chunk.length >= MIN_CHUNK_BYTES
                 && columns.is_read_by_pages(columns.parquet.get_column_root_idx(*leaf))
         };
-        let worth = chunks(about.footer()?, at, projection).filter(is_worth_it);
+        let worth = chunks(of_footer, stored.index, projection).filter(is_worth_it);
         wanted.extend(worth.filter_map(|(leaf, chunk)| {
-            let range = pages::offset_index(stored.column(leaf), about.size)?;
-            ((range.end - range.start) * MIN_INDEX_RATIO <= chunk.length).then_some((group, leaf, range))
+            let range = pages::offset_index(about_stored.column(leaf), about.size)?;
+            ((range.end - range.start) * MIN_INDEX_RATIO <= chunk.length).then_some((stored, leaf, range))
         }));
     }
     let ranges: Vec<Range<u64>> = wanted.iter().map(|(.., range)| range.clone()).collect();
     let bytes = store.read_ranges(about, &ranges).await?;
     let mut locations: HashMap<(usize, usize), PageLocations> = HashMap::new();
-    for ((group, leaf, _), bytes) in wanted.into_iter().zip(bytes) {
-        let at = &catalog.groups[group];
-        let column = footer.row_group(at.index).column(leaf);
+    for ((stored, leaf, _), bytes) in wanted.into_iter().zip(bytes) {
+        let column = footer.row_group(stored.index).column(leaf);
         let descriptor = column.column_descr_ptr();
         let chunk = ColumnChunk::of(&descriptor, column);
-        locations.extend(PageLocations::read(&bytes, &chunk, at.rows).map(|pages| ((group, leaf), pages)));
+        let pages = PageLocations::read(&bytes, &chunk, stored.rows);
+        locations.extend(pages.map(|pages| ((stored.index, leaf), pages)));
     }
     if walks {
-        for &group in groups {
-            let (at, selected) = (&catalog.groups[group], &selected[group]);
-            let last = selected.select(selected.count() - 1);
-            let of_footer = about.footer()?;
-            for (leaf, chunk) in
-                chunks(of_footer, at, projection).filter(|(_, chunk)| chunk.length >= MIN_WALKED_BYTES)
-            {
-                let root = of_footer.columns.parquet.get_column_root_idx(leaf);
-                if of_footer.columns.is_read_by_pages(root) && !locations.contains_key(&(group, leaf)) {
+        for &(group, stored) in &of_groups {
+            let rows = stored.start as u32..(stored.start + stored.rows) as u32;
+            let selected = selected[group].within(rows);
+            let Some(last) = selected.count().checked_sub(1).map(|last| selected.select(last)) else {
+                continue;
+            };
+            let large = |(_, chunk): &(usize, ColumnChunk<'_>)| chunk.length >= MIN_WALKED_BYTES;
+            for (leaf, chunk) in chunks(of_footer, stored.index, projection).filter(large) {
+                let root = columns.parquet.get_column_root_idx(leaf);
+                if columns.is_read_by_pages(root) && !locations.contains_key(&(stored.index, leaf)) {
                     let pages = walked(store, about, &chunk, selected.rows(), last + 1).await?;
-                    locations.extend(pages.map(|pages| ((group, leaf), pages)));
+                    locations.extend(pages.map(|pages| ((stored.index, leaf), pages)));
                 }
             }
         }
     }
     let of = |&group: &usize| {
-        let of_leaf = |leaf: usize| locations.get(&(group, leaf));
+        let of_leaf = |stored: usize, leaf: usize| locations.get(&(stored, leaf));
         let at = &catalog.groups[group];
         let pages = GroupPages::of(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
         Some(pages.map(|pages| (group, pages)))

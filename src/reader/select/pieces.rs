@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::chunks;
 use forebay_store::catalog::pages::{self, PageLocations};
+use forebay_store::catalog::{StoredGroup, chunks};
 use forebay_store::row_set::RowSet;
 use forebay_store::source::Footers;
 use parquet::file::metadata::ParquetMetaData;
@@ -33,13 +33,10 @@ pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u6
         if reads.group_cost(group).total() <= budget.largest() {
             continue;
         }
-        let locations = finder.locations(group, &selected).await?;
-        let Some((length, largest)) = locations.largest() else { continue };
-        let all = reads.group_cost(group).total().max(1);
-        let step = u128::from(length) * u128::from(room / PIECE_DIVISOR) / u128::from(all);
-        let step = u64::try_from(step).unwrap_or(length);
+        let locations = finder.locations(group).await?;
+        let Some(runs) = locations.runs(reads, group, room / PIECE_DIVISOR) else { continue };
         let ordinals = |rows: Range<u32>| selected.rank(rows.start)..selected.rank(rows.end);
-        let runs = runs(largest, step).into_iter().map(ordinals);
+        let runs = runs.into_iter().map(ordinals);
         if let Some(pieces) = locations.pieces(reads, group, &selected, runs)?
             && pieces.iter().all(|piece| piece.cost.total() <= budget.largest())
         {
@@ -58,7 +55,7 @@ pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32
     let mut found = HashMap::new();
     for (group, selected, cuts) in groups {
         reads.read_footer(group).await?;
-        let locations = finder.locations(group, &selected).await?;
+        let locations = finder.locations(group).await?;
         let starts = std::iter::once(0).chain(cuts.iter().copied());
         let ends = cuts.iter().copied().chain(std::iter::once(selected.count()));
         let pieces = locations.pieces(reads, group, &selected, starts.zip(ends).map(|(a, b)| a..b))?;
@@ -82,9 +79,12 @@ struct Finder<'a> {
     footer: Option<(usize, ParquetMetaData)>,
 }
 
-/// The pages of a row group's leaf columns, for those whose pages can be read one by one.
-#[derive(Default)]
-struct Locations {
+/// The pages of a row group's leaf columns, for those whose pages can be read one by one; of each stored row
+/// group by itself.
+struct Locations(Vec<StoredLocations>);
+
+struct StoredLocations {
+    stored: StoredGroup,
     of_leaf: HashMap<usize, PageLocations>,
     /// The number of bytes and the index of the largest column.
     largest: Option<(u64, usize)>,
@@ -96,31 +96,41 @@ impl<'a> Finder<'a> {
         Ok(Finder { reads, footers, footer: None })
     }
 
-    /// The pages of a row group with its `selected` rows. Its footer must have been read.
-    async fn locations(&mut self, group: usize, selected: &RowSet) -> Result<Locations> {
+    /// The pages of a row group, whose footer must have been read.
+    async fn locations(&mut self, group: usize) -> Result<Locations> {
+        let catalog = &self.reads.catalog;
+        let mut found = Vec::new();
+        for stored in catalog.stored(&catalog.groups[group]) {
+            found.push(self.of_stored(group, stored).await?);
+        }
+        Ok(Locations(found))
+    }
+
+    async fn of_stored(&mut self, group: usize, stored: StoredGroup) -> Result<StoredLocations> {
         let Reads { catalog, store, projection, .. } = self.reads;
         let at = &catalog.groups[group];
+        let rows = u32::try_from(stored.rows).unwrap_or(u32::MAX);
         let file = &catalog.files[at.file];
         let footer = match self.footer.take_if(|(of, _)| *of == at.file) {
             Some(kept) => self.footer.insert(kept),
             None => self.footer.insert((at.file, self.footers.read(at.file).await?)),
         };
         let columns = &file.footer()?.columns;
-        let mut found = Locations::default();
-        for (leaf, chunk) in chunks(file.footer()?, at, projection) {
+        let mut found = StoredLocations { stored, of_leaf: HashMap::new(), largest: None };
+        for (leaf, chunk) in chunks(file.footer()?, stored.index, projection) {
             if !columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
                 continue;
             }
-            let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
-            // Headers also show which pages do not need the dictionary, which may be large.
+            let index = pages::offset_index(footer.1.row_group(stored.index).column(leaf), file.size);
+            // Headers also show which pages do without the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
             let mut of_leaf = None;
             if let Some(range) = index {
                 let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
-                of_leaf = bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows));
+                of_leaf = bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, stored.rows));
             }
             if of_leaf.is_none() {
-                of_leaf = walked(store, file, &chunk, selected.rows(), selected.rows()).await?;
+                of_leaf = walked(store, file, &chunk, rows, rows).await?;
             }
             if let Some(of_leaf) = of_leaf {
                 found.of_leaf.insert(leaf, of_leaf);
@@ -132,11 +142,27 @@ impl<'a> Finder<'a> {
 }
 
 impl Locations {
-    /// The number of bytes of the largest column, and its pages; `None` if the pages of no column can be read
-    /// one by one.
-    fn largest(&self) -> Option<(u64, &PageLocations)> {
-        let (length, leaf) = self.largest?;
-        Some((length, &self.of_leaf[&leaf]))
+    /// Runs of rows that take about `bytes` each, none of them in two stored row groups; `None` if the row
+    /// group cannot be cut.
+    fn runs(&self, reads: &Reads, group: usize, bytes: u64) -> Option<Vec<Range<u32>>> {
+        let all = u128::from(reads.group_cost(group).total().max(1));
+        let of_group = u128::from(reads.catalog.groups[group].rows);
+        let mut found = Vec::new();
+        for StoredLocations { stored, of_leaf, largest } in &self.0 {
+            let start = stored.start as u32;
+            let Some((length, pages)) =
+                largest.and_then(|(length, leaf)| Some((length, of_leaf.get(&leaf)?)))
+            else {
+                found.push(start..start + stored.rows as u32);
+                continue;
+            };
+            // Each stored row group is taken to cost as much as its share of the rows.
+            let cost = (all * u128::from(stored.rows)).div_ceil(of_group).max(1);
+            let step = u64::try_from(u128::from(length) * u128::from(bytes) / cost).unwrap_or(length);
+            found.extend(runs(pages, step).into_iter().map(|run| start + run.start..start + run.end));
+        }
+        let is_cut = self.0.len() > 1 || self.0.iter().any(|stored| stored.largest.is_some());
+        is_cut.then_some(found)
     }
 
     /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can
@@ -150,11 +176,15 @@ impl Locations {
     ) -> Result<Option<Vec<Piece>>> {
         let Reads { catalog, projection, .. } = reads;
         let at = &catalog.groups[group];
+        let of_leaf = |index: usize, leaf: usize| {
+            let stored = self.0.iter().find(|found| found.stored.index == index)?;
+            stored.of_leaf.get(&leaf)
+        };
         let mut pieces = Vec::new();
         for ordinals in ordinals.filter(|ordinals| !ordinals.is_empty()) {
             let (start, count) = (ordinals.start, ordinals.end - ordinals.start);
             let rows = RowSet::from_runs(selected.rows(), selected.runs(ordinals));
-            let pages = GroupPages::of(catalog, projection, at, &rows, |leaf| self.of_leaf.get(&leaf), true)?;
+            let pages = GroupPages::of(catalog, projection, at, &rows, of_leaf, true)?;
             let Some(pages) = pages else { return Ok(None) };
             let cost = pages.cost(catalog, projection, at, u64::from(count))?;
             pieces.push(Piece { start, rows: count, cost, pages });

@@ -69,12 +69,12 @@ pub(super) async fn of_each_group<T: Default>(
             let column = batch.columns().first();
             let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "values of no column"))?;
             make(column).map_err(|(row, error)| {
-                let place = catalog.place(&catalog.groups[group]);
-                let place = place.column(batch.schema_ref().field(0).name().as_str());
-                error.at(match row {
-                    Some(row) => place.row(rows.select(row as u32).into()),
-                    None => place,
-                })
+                let at = &catalog.groups[group];
+                let place = match row {
+                    Some(row) => catalog.place_of_row(at, rows.select(row as u32).into()),
+                    None => catalog.place(at),
+                };
+                error.at(place.column(batch.schema_ref().field(0).name().as_str()))
             })
         })
         .buffered(scanner.reads.store.row_groups_at_once())

@@ -115,8 +115,8 @@ async fn starts(
         let border = match (&last, &read.ends) {
             (Some(before), Some((first, _))) => {
                 let border = Stretches::border(window, before, first).map_err(|error| {
-                    let place = scanner.reads.catalog.place(&scanner.reads.catalog.groups[group]);
-                    error.at(place.row(rows.select(0).into()))
+                    let catalog = &scanner.reads.catalog;
+                    error.at(catalog.place_of_row(&catalog.groups[group], rows.select(0).into()))
                 });
                 Some(border?)
             }
@@ -162,10 +162,10 @@ fn stretches(
     let column = |name: Option<&str>| name.and_then(|name| batch.column_by_name(name));
     let (by, within) = (column(window.by_column()), column(window.within_column()));
     Stretches::find(window, batch.num_rows(), by, within).map_err(|(row, error)| {
-        let place = catalog.place(&catalog.groups[group]);
+        let at = &catalog.groups[group];
         error.at(match row {
-            Some(row) => place.row(rows.select(row as u32).into()),
-            None => place,
+            Some(row) => catalog.place_of_row(at, rows.select(row as u32).into()),
+            None => catalog.place(at),
         })
     })
 }

@@ -10,9 +10,8 @@ use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::SparkMl;
 use forebay_base::error::escaped;
 use forebay_store::catalog::Catalog;
-use forebay_store::catalog::Group;
 use parquet::basic::Encoding;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use serde::Serialize;
 
 use super::pages;
@@ -73,7 +72,11 @@ impl LeafColumn {
 pub(super) struct FooterTotals {
     /// All leaf columns, in the order of the first file.
     pub(super) columns: Vec<LeafColumn>,
-    /// The bytes of all chunks in each row group that holds rows.
+    /// The number of row groups of each file that hold rows.
+    pub(super) groups: Vec<u64>,
+    /// Rows of each of these row groups.
+    pub(super) group_rows: Vec<u64>,
+    /// Bytes of all chunks of each of these row groups.
     pub(super) group_bytes: Vec<u64>,
     /// The programs that wrote the files.
     pub(super) written_by: BTreeSet<String>,
@@ -92,10 +95,12 @@ impl FooterTotals {
                 column.add(&name, chunk);
             }
         }
-        let bytes = |group: &Group| {
-            footer.row_group(group.index).columns().iter().map(|chunk| chunk.byte_range().1).sum::<u64>()
-        };
-        self.group_bytes.extend(catalog.groups[catalog.groups_of(file)].iter().map(bytes));
+        let stored = footer.row_groups().iter().filter(|group| group.num_rows() > 0);
+        let bytes =
+            |group: &RowGroupMetaData| group.columns().iter().map(|chunk| chunk.byte_range().1).sum::<u64>();
+        self.group_rows.extend(stored.clone().map(|group| group.num_rows().cast_unsigned()));
+        self.groups.push(stored.clone().count() as u64);
+        self.group_bytes.extend(stored.map(bytes));
         let writer = footer.file_metadata().created_by();
         self.written_by.insert(writer.map_or("unknown", str::trim).to_owned());
     }

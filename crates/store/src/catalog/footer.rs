@@ -128,6 +128,11 @@ impl Footer {
         (0..groups).map(|group| Varints(self.of_group(group)).next())
     }
 
+    /// The number of rows in the file.
+    pub(crate) fn rows(&self) -> u64 {
+        self.row_counts().fold(0, u64::saturating_add)
+    }
+
     /// The column chunks of a row group, in the order of the file's leaf columns.
     #[inline]
     pub(crate) fn chunks(&self, group: usize) -> impl Iterator<Item = ColumnChunk<'_>> {

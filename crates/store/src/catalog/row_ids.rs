@@ -92,9 +92,9 @@ pub struct RowPlace {
     /// The path or URL of the file.
     #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
-    /// The ordinal of the row group in the file, from 0.
+    /// The ordinal of the row group in the file, from 0; 0 for a file of a table that is planned as one.
     pub row_group: usize,
-    /// The ordinal of the row in its row group, from 0.
+    /// The ordinal of the row in its row group, from 0; in its file, if that is planned as one.
     pub row: u64,
     /// The number of the row in the data set.
     #[serde(skip)]

@@ -32,7 +32,7 @@ struct Member {
     split: String,
     /// The ordinals of deleted rows in the file, ascending.
     deleted: Vec<u32>,
-    row_counts: Option<Vec<u64>>,
+    rows: Option<u64>,
     /// The columns with their types: `long` or `string`.
     columns: Option<Vec<(String, String)>>,
 }
@@ -58,7 +58,7 @@ impl TableFormat for Toy {
                 let past_last = member.deleted.last().map_or(0, |last| last + 1);
                 let deleted = member.deleted.iter().map(|&row| row..row + 1);
                 file.deleted = (past_last > 0).then(|| RowSet::from_runs(past_last, deleted));
-                file.row_counts = member.row_counts.map(Into::into);
+                file.rows = member.rows;
                 file.schema = member.columns.map(|columns| {
                     let fields = columns.into_iter().map(|(name, of_type)| match of_type.as_str() {
                         "long" => Field::new(name, DataType::Int64, true),

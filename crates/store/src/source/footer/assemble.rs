@@ -63,18 +63,9 @@ pub(in crate::source) fn assemble(
         if differences == Differences::Merged {
             file.constants = absent.beside(&file.constants, &schema, &common);
         }
-        let declared_rows = file.row_counts.as_deref();
-        let place = || file.place();
-        match &footer {
-            Some(footer) => {
-                check_rows(footer.row_counts(), declared_rows, file.deleted.as_ref(), place)?;
-                check_sum(footer.row_counts().sum(), file.rows).map_err(|error| error.at(place()))?;
-            }
-            None => {
-                let rows = declared_rows.unwrap_or_default().iter().copied();
-                check_rows(rows, declared_rows, file.deleted.as_ref(), place)?;
-            }
-        }
+        let of_footer = footer.as_ref().map(Footer::rows);
+        let rows = of_footer.or(file.rows).unwrap_or(0);
+        check_rows(rows, file.rows, file.deleted.as_ref()).map_err(|error| error.at(file.place()))?;
         let footer = footer.map(|footer| {
             let key = shared_by(Some(&footer.columns), &file.constants, file.schema.as_ref());
             let place = || Ok(footer.columns.for_catalog(&common, &file.constants));
@@ -82,6 +73,8 @@ pub(in crate::source) fn assemble(
             Ok(footer.with_columns(columns))
         });
         let table_hash = file.table_hash();
+        let declared = file.rows.zip(file.schema.clone()).filter(|_| file.is_declared());
+        let declared = declared.map(|(rows, schema)| Declared { rows, schema });
         files.push(File {
             location: file.shown,
             relative: file.relative.into(),
@@ -90,10 +83,7 @@ pub(in crate::source) fn assemble(
             size: file.pin.size,
             version: file.pin.version,
             footer: footer.transpose()?.map_or_else(OnceLock::new, OnceLock::from),
-            declared: file
-                .row_counts
-                .zip(file.schema)
-                .map(|(row_counts, schema)| Declared { row_counts, schema }),
+            declared,
             names: file.names,
             constants: file.constants,
             listed_constants,
@@ -181,54 +171,30 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     let Parsed { hash, metadata, columns } = parsed;
     let declared = file.declared.as_ref();
     let schema = declared.map(|declared| &declared.schema);
-    let rows = declared.map(|declared| &*declared.row_counts);
+    let rows = declared.map(|declared| declared.rows);
     let place = || Place::file(file.location.clone());
     let key = shared_by(Some(columns), &file.constants, schema);
     let columns = catalog.known.in_catalog(key, schema, || {
         stored_and_constant(&columns.schema, &file.constants, schema, place)?;
-        if let Some((name, error)) = columns.refused.iter().find(|(name, _)| catalog.column(name).is_ok()) {
-            return Err(error.clone().at(place().column(name.as_str())));
-        }
         Ok(columns.for_catalog(&catalog.schema, &file.constants))
     })?;
     let footer = Footer::new(*hash, columns, metadata)?;
-    check_rows(footer.row_counts(), rows, file.deleted.as_ref(), place)?;
+    check_rows(footer.rows(), rows, file.deleted.as_ref()).map_err(|error| error.at(place()))?;
     // Another task may have read it first.
     drop(file.footer.set(footer));
     Ok(())
 }
 
-/// Compares the rows that a snapshot declares for a file with its footer.
-fn check_rows(
-    counts: impl Iterator<Item = u64>,
-    declared: Option<&[u64]>,
-    deleted: Option<&RowSet>,
-    place: impl FnOnce() -> Place,
-) -> Result<()> {
-    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(place()));
-    let counts: Vec<u64> = counts.collect();
-    let rows = counts.iter().copied().fold(0, u64::saturating_add);
-    if let Some(declared) = declared.filter(|declared| *declared != counts) {
-        let declared = declared.iter().copied().fold(0, u64::saturating_add);
-        return corrupt(format!(
-            "the table declares {declared} rows in other row groups than the {rows} of the file"
-        ));
+/// Compares the number of rows in a file with the rows that a snapshot declares and deletes.
+fn check_rows(rows: u64, declared: Option<u64>, deleted: Option<&RowSet>) -> Result<()> {
+    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
+    if let Some(declared) = declared.filter(|declared| *declared != rows) {
+        return corrupt(format!("the table declares {declared} rows, the file has {rows}"));
     }
     let beyond =
         deleted.filter(|deleted| deleted.rank(u32::try_from(rows).unwrap_or(u32::MAX)) < deleted.count());
     match beyond {
         Some(_) => corrupt(format!("the table deletes rows beyond the {rows} of the file")),
-        None => Ok(()),
-    }
-}
-
-/// Compares the number of rows that a table declares for a whole file with its footer.
-fn check_sum(rows: u64, declared: Option<u64>) -> Result<()> {
-    match declared.filter(|declared| *declared != rows) {
-        Some(declared) => {
-            let cause = format!("the table declares {declared} rows, the file has {rows}");
-            Err(Error::new(ErrorKind::Corrupt, cause))
-        }
         None => Ok(()),
     }
 }

@@ -90,6 +90,14 @@ impl<'a> Footers<'a> {
 }
 
 impl Store {
+    /// Reads the footer by which costs are estimated where no other is read, unless that was done before.
+    pub async fn read_sample(&self, catalog: &Catalog) -> Result<()> {
+        match catalog.groups.first() {
+            Some(first) => self.read_footer(catalog, first.file).await,
+            None => Ok(()),
+        }
+    }
+
     /// Reads the footer of a file, unless that was done before.
     pub async fn read_footer(&self, catalog: &Catalog, file: usize) -> Result<()> {
         let footer = &catalog.files[file].footer;

@@ -47,9 +47,9 @@ pub(in crate::source) async fn kept_files(
     }
 }
 
-/// Reads the footers of files. Fails for the first file in order that cannot be read. Footers of files whose
-/// rows and columns are declared are not read, after there is one from which their costs can be estimated.
-/// Footers are packed as well, if they will be passed on.
+/// Reads the footers of files; fails with the first file that was asked for and cannot be read. Footers of
+/// files whose rows and columns are declared are not read. Footers are packed as well, if they are to be
+/// handed on.
 pub(in crate::source) async fn read_all(
     store: &Store,
     kept: &KeptFooters,
@@ -58,23 +58,22 @@ pub(in crate::source) async fn read_all(
     mut packing: Option<&mut Packing>,
 ) -> Result<Vec<Opened>> {
     let _promise = Promise::new(MEMORY_WHILE_READ);
-    let is_late = are_late(&files);
-    let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
+    let read_now = || files.iter().filter(|file| !file.is_declared());
     let is_packed = packing.is_some();
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
     // After a failure, no more footers are asked for.
     let has_failed = AtomicBool::new(false);
-    let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
-    let reads = asked_for.map(|(at, (mut file, is_late))| {
+    let asked_for = files.into_iter().enumerate().take_while(|_| !has_failed.load(Relaxed));
+    let reads = asked_for.map(|(at, mut file)| {
         let key = metadata_cache::key(&file.whole, &file.pin);
         let found = kept.get(&file.whole, &file.pin);
         let is_for_cache = KeptFooter::is_for_cache(found.as_ref());
         let is_wanted = is_packed || is_for_cache;
         let (known, tail) = (known.clone(), file.tail.take());
         async move {
-            if is_late {
+            if file.is_declared() {
                 let bytes = found.filter(|_| is_for_cache).map(|kept| kept.bytes);
                 return Ok((Opened { file, footer: None, key_values: None }, key, is_for_cache, bytes));
             }
@@ -152,13 +151,4 @@ pub(in crate::source) async fn read_all(
     // same length.
     drop(reads);
     Ok(opened.into_iter().map_while(|file| file).collect())
-}
-
-/// The files with which epochs are planned before their footers are read: declared ones, after the first file
-/// that may hold rows.
-fn are_late(files: &[DataFile]) -> Vec<bool> {
-    let may_hold_rows =
-        |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));
-    let first = files.iter().position(may_hold_rows).unwrap_or(files.len());
-    files.iter().enumerate().map(|(at, file)| at > first && file.is_declared()).collect()
 }
