@@ -266,7 +266,7 @@ impl LoaderBuilder {
         let bad_row = |UnfitRow { group, row, why }| {
             let row = u64::from(selected[group].select(row));
             let place = catalog.place_of_row(&catalog.groups[group], row).column(column);
-            let id = RowId::new(catalog.first_row_id(group) + row as i64);
+            let id = catalog.ids_of(group).at(row);
             BadRow::new(samples.refusal(why).at(place), row, id)
         };
         let mut unfit = samples.without_unfit(lengths);

@@ -60,6 +60,9 @@ pub(super) struct Settled {
 impl LoaderBuilder {
     /// Checks everything, and fills in the open options. Patterns of names stay as they were given.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+        if self.needs_row_ids() {
+            read_row_ids(io, &store, &self.dataset.catalog)?;
+        }
         let (reading, catalog) = (store.clone(), self.dataset.catalog.clone());
         io.wait_for(async move { reading.read_sample(&catalog).await })??;
         let named = self.without_patterns()?.with_stacks()?.decoded_by_schema(io, &store)?.with_fills()?;

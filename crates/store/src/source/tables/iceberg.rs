@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{Manifest, Scan, Snapshot as Written, Table, TableColumn, Wanted, manifests};
+use forebay_iceberg::{
+    Manifest, ROW_ID_COLUMN, Scan, Snapshot as Written, Table, TableColumn, Wanted, manifests,
+};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
@@ -93,6 +95,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
         names: Some(names.clone()),
         rows: Some(file.rows),
         statistics: Some(FileStatistics::new(statistics.clone(), file.listed)),
+        tracked: file.first_row_id.map(|first| TrackedIds { first, column: ids.clone() }),
         has_one_row_group: file.row_groups == Some(1),
         ..found
     });
@@ -132,6 +135,13 @@ async fn scan(opened: &OpenedTable<'_>, listed: &[Manifest], schema: i64) -> Res
         taken.map_err(|error| error.at(Place::file(manifest.location.as_str())))?;
     }
     Ok(scan.finish())
+}
+
+/// The column in which files store the ids of rows, which only files with numbers have.
+fn row_id_column() -> ColumnNames {
+    let (name, id) = ROW_ID_COLUMN;
+    let column = ColumnName { name: name.to_owned(), stored: String::new(), id: Some(id), inner: Vec::new() };
+    ColumnNames { found: FoundBy::Id, columns: vec![column] }
 }
 
 fn default(column: &TableColumn) -> Option<Constant> {
