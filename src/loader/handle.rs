@@ -222,8 +222,8 @@ impl Loader {
     }
 
     /// The places where the rows of a step are stored, in the order of delivery: of any step of any epoch,
-    /// past or to come, and of any rank. Nothing is read but the [ids](Self::rewind) that a table's files store
-    /// for their rows. Steps are counted from the beginning of an epoch.
+    /// past or to come, and of any rank. Nothing is read but the [ids](Self::rewind) that a table's files
+    /// store for their rows. Steps are counted from the beginning of an epoch.
     ///
     /// # Errors
     /// The errors of [`rewind`](Self::rewind) and of [`Rewind::step`], for which this is a shorthand.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod avro;
+mod commits;
 mod lineage;
 mod many;
 mod puffin;

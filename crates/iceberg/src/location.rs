@@ -11,8 +11,8 @@ pub enum Where {
     Below(String),
     /// A file in another folder of the table, by its absolute path in the store.
     Beside(String),
-    /// A file below a location that the user allows, by the place of that location among all allowed ones, and
-    /// by its absolute path in that location's store.
+    /// A file below a location that the user allows, by the place of that location among all allowed ones,
+    /// and by its absolute path in that location's store.
     Allowed(usize, String),
 }
 
@@ -53,8 +53,8 @@ impl Folders {
         Folders { written, named, metadata: properties.get(METADATA_PATH).cloned() }
     }
 
-    /// The folders of the table whose metadata is in the folder `metadata` of `root` now, which is an absolute
-    /// path or a URL; and the locations that the user allows beside them.
+    /// The folders of the table whose metadata is in the folder `metadata` of `root` now, which is an
+    /// absolute path or a URL; and the locations that the user allows beside them.
     pub fn at(&self, root: &str, allowed: Vec<String>) -> Locator {
         // If the table was moved, its files moved with it, so that they are below its present folder. It was
         // not if a property says that its metadata belongs where it is.

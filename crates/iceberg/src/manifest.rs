@@ -17,8 +17,8 @@ const ENTRY: &[i32] = &[
 /// The number of the field with the values of a partition.
 const PARTITION: i32 = 102;
 
-/// The column in which a rewritten file stores the ids that its rows had before, and its number. A null stands
-/// for the id that the row has by its place in the file.
+/// The column in which a rewritten file stores the ids that its rows had before, and its number. A null
+/// stands for the id that the row has by its place in the file.
 pub const ROW_ID_COLUMN: (&str, i32) = ("_row_id", 2_147_483_540);
 
 /// A manifest, as a list of manifests has it: it lists files in turn.

@@ -552,8 +552,8 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// Whether the row ids are those that a table tracks. Several tables, or a table beside plain files, would
-    /// have ids twice.
+    /// Whether the row ids are those that a table tracks. Several tables, or a table beside plain files,
+    /// could have ids twice.
     fn tracks_row_ids(&self) -> bool {
         self.tables.len() == 1 && self.files.iter().all(|file| file.tracked.is_some())
     }
@@ -629,8 +629,8 @@ impl Catalog {
         self.find_rows(id).next()
     }
 
-    /// The row groups and the ordinals of all stored rows that have an id: beside the row itself, these may be
-    /// rows that a table has deleted.
+    /// The row groups and the ordinals of all stored rows that have an id: the row itself, and rows with the
+    /// id that a table has deleted.
     pub fn find_rows(&self, id: RowId) -> impl Iterator<Item = (usize, u64)> {
         let found = self.row_ids().into_iter().flat_map(move |ids| ids.find(id.get()));
         found.filter_map(|(file, row)| {

@@ -18,8 +18,9 @@ class RowId(int):
 
     The number is the same in every process, for each order, filter and set of columns, and in every copy of
     the data set. It stays the same when other files are added or removed. It does not depend on the content
-    of the row: a file that is replaced under the same name has the same numbers. ``row_id=True`` of
-    :class:`Loader` delivers the numbers as a column.
+    of the row: a file that is replaced under the same name has the same numbers. In a table that tracks row
+    ids, the number is the id that the table gives the row, which it keeps when the table is compacted.
+    ``row_id=True`` of :class:`Loader` delivers the numbers as a column.
 
     Examples
     --------

@@ -1,4 +1,5 @@
 //! A table of many files.
+#![allow(clippy::print_stdout, reason = "the test prints what it measured")]
 
 use std::fs;
 

@@ -186,7 +186,7 @@ impl IdRuns {
     /// Adds a row, which follows the last one.
     pub(crate) fn push(&mut self, row: u32, id: i64) {
         let follows = self.rows.last().zip(self.ids.last());
-        if !follows.is_some_and(|(first, begin)| begin.checked_add((row - first).into()) == Some(id)) {
+        if follows.is_none_or(|(first, begin)| begin.checked_add((row - first).into()) != Some(id)) {
             self.rows.push(row);
             self.ids.push(id);
         }

@@ -1,5 +1,5 @@
-//! Reads single columns of a table's files: of files that delete rows, of files whose rows they delete, and of
-//! files that store the ids of their rows.
+//! Reads single columns of a table's files: of files that delete rows, of files whose rows they delete, and
+//! of files that store the ids of their rows.
 
 use std::ops::Range;
 use std::sync::Arc;
