@@ -154,7 +154,7 @@ def test_it_resumes_and_a_batch_of_one_is_no_exception(data: Path) -> None:
 
 def test_what_cannot_work_is_refused(data: Path) -> None:
     for build, said in [
-        (lambda: fb.Image.center_crop(8).ragged(), "ragged images of one size.*belongs to fit"),
+        (lambda: fb.Image.center_crop(8).ragged(), "ragged is given for images that all get one size.*use fit"),
         (lambda: fb.Image.fit(8, fill=1).ragged(), "fill is given with ragged images"),
     ]:
         with pytest.raises(fb.InvalidError, match=said):

@@ -267,8 +267,8 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// Sorts by source, and in large sources by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`] rows, with
-    /// a counting sort.
+    /// Sorts by source, and in large sources by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`] rows,
+    /// with a counting sort.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
         // The first and the last stretch of each source that has picked rows.
