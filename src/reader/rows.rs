@@ -151,9 +151,9 @@ fn readers<'a>(
         if count > 0 {
             let own = own.filter(|_| count < of_stored.rows);
             let ranges = catalog::chunks(footer, of_stored.index, projection).map(|(_, chunk)| chunk.range());
-            let ends = ranges.fold(u64::MAX..0, |all, one| all.start.min(one.start)..all.end.max(one.end));
-            let overlaps =
-                |(range, _): &&(Range<u64>, Bytes)| range.start < ends.end && range.end > ends.start;
+            let ends = |(start, end): (u64, u64), one: Range<u64>| (one.start.min(start), one.end.max(end));
+            let (start, end) = ranges.fold((u64::MAX, 0), ends);
+            let overlaps = |(range, _): &&(Range<u64>, Bytes)| range.start < end && range.end > start;
             readers.push(reader(at, of_stored, own, chunks.iter().filter(overlaps).cloned().collect()));
         }
     }

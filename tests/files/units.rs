@@ -153,6 +153,7 @@ fn opening_reads_no_footer() {
 }
 
 /// The tests are slow, and each must run alone because it measures the memory of the whole process.
+#[allow(clippy::print_stdout, reason = "a test that runs alone prints what it measured")]
 fn opens_within(table: &DeltaTable, files: usize, most: Duration, most_kib: u64) {
     let start = Instant::now();
     let dataset = table.open().unwrap();
