@@ -83,7 +83,7 @@ impl Job<'_> {
             .map_err(|error| Error::not_started("the threads that send files", &error))?;
         let order = self.order();
         let parts = self.parts(&order);
-        let complete = runtime.block_on(destination.resume(&self.record(&order)))?;
+        let complete = wait(&runtime, destination.resume(&self.record(&order)))?;
         let mut output =
             Output { job: self, destination, runtime, order, complete, written: Written::default() };
         for (number, part) in parts.iter().enumerate() {
@@ -176,14 +176,14 @@ impl Output<'_> {
         self.written.files += 1;
         if self.complete.contains(name) {
             self.written.files_before += 1;
-            self.written.bytes += self.runtime.block_on(self.destination.file_bytes(name))?;
+            self.written.bytes += wait(&self.runtime, self.destination.file_bytes(name))?;
             done(self.bytes_of(part));
             return Ok(());
         }
         let unfinished = self.destination.unfinished(&format!("{name}{}", Destination::UNFINISHED))?;
         let made = self.make(part, &unfinished, done).and_then(|()| {
             let bytes = std::fs::metadata(&unfinished).or_fail()?.len();
-            self.runtime.block_on(self.destination.put(&unfinished, name))?;
+            wait(&self.runtime, self.destination.put(&unfinished, name))?;
             self.written.bytes += bytes;
             Ok(())
         });
@@ -231,6 +231,7 @@ impl Output<'_> {
     }
 
     /// Writes row groups; while one is written, the next one is read.
+    #[allow(clippy::disallowed_methods, reason = "it runs in the command's own pool")]
     fn write_rows(
         &self,
         rows: &dyn Rows,
@@ -283,6 +284,12 @@ impl Output<'_> {
         }
         Ok(())
     }
+}
+
+/// Waits for work on a store, which nothing else does in this command.
+#[allow(clippy::disallowed_methods, reason = "the runtime is the command's own")]
+fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    runtime.block_on(work)
 }
 
 /// Divides items into runs of at least `limit` bytes each, but for the last one.
