@@ -953,6 +953,18 @@ impl Collator {
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
+    /// Prepared rows with narrow columns brought into an order; the others are shared.
+    pub(super) fn dealt(&self, rows: &RecordBatch, order: &Selection) -> Result<RecordBatch> {
+        let columns = rows.columns().iter().zip(&self.keys).map(|(column, is_key)| {
+            match is_narrow(column.data_type()) && !is_key {
+                true => gather(&[column], order, None),
+                false => Ok(column.clone()),
+            }
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
+    }
+
     /// The rows of a cache with those columns in memory that are held in another form than the stored one,
     /// and the bytes that these take; `None` if there are none.
     pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {

@@ -14,12 +14,11 @@ use forebay_base::{Error, ErrorKind, Result};
 use self::current::{CurrentRows, lock};
 use super::budget::Permit;
 use super::fetch::Fetcher;
+use super::placed::Rows;
 use super::row_cache::Kept;
 use crate::batch::{compact, is_narrow};
 use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
-
-pub(crate) use self::current::Rows;
 
 /// The rows of one part in memory, with the permit that covers them.
 #[derive(Debug)]
@@ -108,6 +107,13 @@ impl Resident {
             Resident::among(samples, part, (rows.clone(), base)).under(fetcher, permit)
         });
         parts.collect()
+    }
+
+    /// The rows of a part among those that stay in memory, which need no permit: its first decoded row is row
+    /// `base` of them.
+    pub(crate) fn staying(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+        let base = base + samples.decoded(&part).start;
+        Resident::among(samples, part, (rows, base))
     }
 
     /// The cached rows of a part's row group; `renewer` fetches them again if they are mapped and changed.
