@@ -4,6 +4,7 @@
 //! They stay as batches are made of them, in the order in which they are stored: every epoch deals them
 //! anew. The budget for row groups is smaller by their room, which is returned if a restored order needs it.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use forebay_arrow::array::{RecordBatch, RecordBatchOptions};
 use forebay_arrow::compute::concat_batches;
 use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
+use forebay_store::catalog::Catalog;
 
 use super::budget::{Aside, Budget};
 use super::placed::Rows;
@@ -24,6 +26,7 @@ const LITTLE_BYTES: u64 = 8 << 20;
 /// The rows of a data set that stay in memory.
 #[derive(Debug)]
 pub(crate) struct RowMemory {
+    catalog: Arc<Catalog>,
     /// The selected rows of each row group.
     counts: Arc<[u32]>,
     /// The most bytes that they may take.
@@ -56,11 +59,22 @@ pub(crate) struct Staying {
 impl RowMemory {
     /// Memory of `most` bytes for `counts` rows of each row group; `None` if the budget does not have the
     /// room.
-    pub(crate) fn new(counts: Arc<[u32]>, most: u64, budget: &Budget) -> Option<Self> {
+    pub(crate) fn new(
+        catalog: &Arc<Catalog>,
+        counts: Arc<[u32]>,
+        most: u64,
+        budget: &Budget,
+    ) -> Option<Self> {
         let room = budget.set_aside(Self::room_of(most))?;
         let groups = counts.iter().map(|_| None).collect();
         let state = State { groups, bytes: 0, is_open: true, room: Some(room) };
-        Some(RowMemory { counts, most, state: Mutex::new(state), served: AtomicU64::new(0) })
+        Some(RowMemory {
+            catalog: catalog.clone(),
+            counts,
+            most,
+            state: Mutex::new(state),
+            served: AtomicU64::new(0),
+        })
     }
 
     /// The bytes that rows of `most` bytes take of a budget: few rows are copied once, to lie together.
@@ -124,29 +138,50 @@ impl RowMemory {
         Ok(staying)
     }
 
-    /// Copies the rows of all row groups into one place once all are here: a batch then gathers from one
-    /// place instead of many.
+    /// Copies the rows of row groups into one place once all are here: a batch then gathers from one place
+    /// instead of many. Rows whose files have other constants lie in another place, because a batch takes the
+    /// values of such columns once for each place.
     fn lay_together(&self, state: &mut State) {
-        let read = || self.counts.iter().zip(&state.groups).filter(|(rows, _)| **rows > 0);
-        let parts: Option<Vec<RecordBatch>> = read()
-            .map(|(&rows, staying)| {
-                let Staying { rows: all, base, .. } = staying.as_ref()?;
-                Some(all.batch.slice(*base as usize, rows as usize))
-            })
-            .collect();
-        let Some(parts) = parts.filter(|parts| parts.len() > 1) else { return };
-        // Where the parts cannot be joined, they stay as they are.
-        let Ok(all) = concat_batches(&parts[0].schema(), &parts) else { return };
-        let (bytes, all) = (all.get_array_memory_size() as u64, Rows::new(all, None));
+        let read = self.counts.iter().enumerate().filter(|(_, rows)| **rows > 0).map(|(group, _)| group);
+        let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
+        for group in read {
+            if state.groups[group].is_none() {
+                return;
+            }
+            let constants = &self.catalog.files[self.catalog.groups[group].file].constants;
+            let constants = (!constants.is_empty()).then(|| Arc::as_ptr(constants));
+            alike.entry(constants).or_default().push(group);
+        }
+        // Where the rows cannot be joined, they stay as they are.
+        let joined = alike.into_values().map(|groups| Some((self.joined(state, &groups)?, groups)));
+        let Some(joined) = joined.collect::<Option<Vec<_>>>() else { return };
+        let bytes = joined.iter().map(|(rows, _)| rows.batch.get_array_memory_size() as u64).sum();
         if bytes > self.most {
             return;
         }
         state.bytes = bytes;
-        let mut base = 0;
-        for (&rows, staying) in self.counts.iter().zip(&mut state.groups) {
-            if let Some(staying) = staying {
-                (staying.rows, staying.base) = (all.clone(), base);
-                base += rows;
+        for (all, groups) in joined {
+            let mut base = 0;
+            for group in groups {
+                if let Some(staying) = &mut state.groups[group] {
+                    (staying.rows, staying.base) = (all.clone(), base);
+                    base += self.counts[group];
+                }
+            }
+        }
+    }
+
+    /// The rows of these row groups, one after the other; `None` if they cannot be joined.
+    fn joined(&self, state: &State, groups: &[usize]) -> Option<Arc<Rows>> {
+        let rows = |&group: &usize| {
+            let Staying { rows: all, base, .. } = state.groups[group].as_ref()?;
+            Some(all.batch.slice(*base as usize, self.counts[group] as usize))
+        };
+        match groups {
+            [alone] => state.groups[*alone].as_ref().map(|staying| staying.rows.clone()),
+            groups => {
+                let parts = groups.iter().map(rows).collect::<Option<Vec<_>>>()?;
+                Some(Rows::new(concat_batches(&parts[0].schema(), &parts).ok()?, None))
             }
         }
     }

@@ -173,6 +173,6 @@ fn staying(
     let bytes = reads.staying_bytes(&counts);
     let fits = bytes <= sizing.memory / STAYING_DIVISOR
         && sizing.fits_beside(RowMemory::room_of(bytes), &reads, samples, order, split);
-    let row_memory = fits.then(|| RowMemory::new(counts, bytes, &budget)).flatten();
+    let row_memory = fits.then(|| RowMemory::new(&reads.catalog, counts, bytes, &budget)).flatten();
     (Reads { row_memory: row_memory.map(Arc::new), ..reads }, budget)
 }
