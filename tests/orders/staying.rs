@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use super::kit::{Draw, write_batch};
 
-const CASES: u64 = 120;
+const CASES: u64 = 160;
 const EPOCHS: u64 = 4;
 
 /// Where the columns `part` and `half` are, which have one value in each file.
