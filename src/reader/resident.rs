@@ -193,6 +193,18 @@ impl Resident {
         self.base + self.row_of_part(place)
     }
 
+    /// The index in memory of its first row, and the row at each place of the deal, if they are not the same:
+    /// those of [`row_at`](Self::row_at) for many places.
+    pub(crate) fn rows_at(&self) -> (u32, Option<&[u32]>) {
+        (self.base, self.deal.as_deref())
+    }
+
+    /// The index in narrow columns of its first row, and the row at each place, if they are not the same: those
+    /// of [`dealt_row_at`](Self::dealt_row_at) for many places.
+    pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
+        if self.is_dealt { (self.base, None) } else { self.rows_at() }
+    }
+
     /// Whether narrow columns are in the order of the deal.
     pub(crate) fn is_dealt(&self) -> bool {
         self.is_dealt

@@ -31,13 +31,13 @@ pub(crate) struct RowMemory {
     counts: Arc<[u32]>,
     /// The most bytes that they may take.
     most: u64,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     /// The number of rows that epochs had from here.
     served: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     /// The rows of each row group, as far as it has been read.
     groups: Box<[Option<Staying>]>,
     bytes: u64,
@@ -45,7 +45,12 @@ struct State {
     is_open: bool,
     /// The part of the budget that the rows have; `None` once they were let go.
     room: Option<Aside>,
+    /// The rows of all row groups, once they are here and lie together.
+    all: Option<AllStaying>,
 }
+
+/// The rows of each row group, of those that have any.
+pub(crate) type AllStaying = Arc<[Option<Staying>]>;
 
 /// The selected rows of a row group: they begin at row `base` of others that were decoded with them.
 #[derive(Clone, Debug)]
@@ -67,7 +72,7 @@ impl RowMemory {
     ) -> Option<Self> {
         let room = budget.set_aside(Self::room_of(most))?;
         let groups = counts.iter().map(|_| None).collect();
-        let state = State { groups, bytes: 0, is_open: true, room: Some(room) };
+        let state = MemoryState { groups, bytes: 0, is_open: true, room: Some(room), all: None };
         Some(RowMemory {
             catalog: catalog.clone(),
             counts,
@@ -82,13 +87,18 @@ impl RowMemory {
         if most <= LITTLE_BYTES { 2 * most } else { most }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rows of a row group, if they are here.
     pub(crate) fn get(&self, group: u32) -> Option<Staying> {
         self.state().groups[group as usize].clone()
+    }
+
+    /// The rows of all row groups, if they are here and lie together.
+    pub(crate) fn all(&self) -> Option<AllStaying> {
+        self.state().all.clone()
     }
 
     /// Whether the rows of a row group are here.
@@ -141,7 +151,7 @@ impl RowMemory {
     /// Copies the rows of row groups into one place once all are here: a batch then gathers from one place
     /// instead of many. Rows whose files have other constants lie in another place, because a batch takes the
     /// values of such columns once for each place.
-    fn lay_together(&self, state: &mut State) {
+    fn lay_together(&self, state: &mut MemoryState) {
         let read = self.counts.iter().enumerate().filter(|(_, rows)| **rows > 0).map(|(group, _)| group);
         let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
         for group in read {
@@ -169,10 +179,11 @@ impl RowMemory {
                 }
             }
         }
+        state.all = Some(state.groups.iter().cloned().collect());
     }
 
     /// The rows of these row groups, one after the other; `None` if they cannot be joined.
-    fn joined(&self, state: &State, groups: &[usize]) -> Option<Arc<Rows>> {
+    fn joined(&self, state: &MemoryState, groups: &[usize]) -> Option<Arc<Rows>> {
         let rows = |&group: &usize| {
             let Staying { rows: all, base, .. } = state.groups[group].as_ref()?;
             Some(all.batch.slice(*base as usize, self.counts[group] as usize))
@@ -216,7 +227,8 @@ impl RowMemory {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.groups.iter_mut().for_each(|rows| *rows = None);
-        *state = State { groups: std::mem::take(&mut state.groups), bytes: 0, is_open: false, room: None };
+        let groups = std::mem::take(&mut state.groups);
+        *state = MemoryState { groups, bytes: 0, is_open: false, room: None, all: None };
     }
 }
 

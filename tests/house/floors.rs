@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 6] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 18] = [
+const LOADER: [&[&str]; 19] = [
     // Values, and state that threads share: each by itself.
     &["slot"],
     &[
@@ -41,7 +41,8 @@ const LOADER: [&[&str]; 18] = [
     // From row groups to batches on their way.
     &["row_groups", "hand_over", "refill"],
     &["prefetch"],
-    &["arrivals", "withheld"],
+    &["staying", "withheld"],
+    &["arrivals"],
     &["assembly"],
     // Epochs, and the loader that begins them.
     &["pipe"],

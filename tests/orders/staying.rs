@@ -98,7 +98,7 @@ fn write_log(folder: &Path, mut actions: Vec<serde_json::Value>) {
 type Spot = (String, usize, u64);
 
 /// The options of one case, whatever its rank.
-struct Case {
+struct StayingCase {
     folder: TempDir,
     cache: TempDir,
     tier: Tier,
@@ -114,8 +114,8 @@ struct Case {
     placed: HashMap<Spot, i64>,
 }
 
-impl Case {
-    fn drawn(draw: &mut Draw) -> Case {
+impl StayingCase {
+    fn drawn(draw: &mut Draw) -> StayingCase {
         let [folder, cache] = [(); 2].map(|()| TempDir::new().unwrap());
         let group = [7, 30, 1_000][draw.below(3) as usize];
         let keys = [Keys::Stored, Keys::Folders, Keys::Delta][draw.below(3) as usize];
@@ -138,7 +138,7 @@ impl Case {
         let mut some = || Deny::rows((0..9).map(|_| ids[draw.below(ids.len() as u64) as usize]));
         let denied = [some(), some()];
         let [deny, later] = denied.map(|deny| (draw.below(2) == 0).then_some(deny));
-        Case {
+        StayingCase {
             folder,
             cache,
             tier,
@@ -224,7 +224,7 @@ fn rows_from_memory_come_in_the_order_and_with_the_values_of_rows_that_are_read(
     let mut draw = Draw(17);
     let (mut ran, mut stayed) = (0, 0);
     for number in 0..CASES {
-        let case = Case::drawn(&mut draw);
+        let case = StayingCase::drawn(&mut draw);
         for rank in 0..case.world {
             let Ok(loader) = case.builder(rank).build() else { continue };
             ran += 1;
