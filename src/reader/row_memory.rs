@@ -159,7 +159,7 @@ impl RowMemory {
                 return;
             }
             let constants = &self.catalog.files[self.catalog.groups[group].file].constants;
-            let constants = (!constants.is_empty()).then(|| Arc::as_ptr(constants));
+            let constants = (!constants.is_empty()).then_some(Arc::as_ptr(constants));
             alike.entry(constants).or_default().push(group);
         }
         // Where the rows cannot be joined, they stay as they are.
