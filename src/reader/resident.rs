@@ -199,8 +199,8 @@ impl Resident {
         (self.base, self.deal.as_deref())
     }
 
-    /// The index in narrow columns of its first row, and the row at each place, if they are not the same: those
-    /// of [`dealt_row_at`](Self::dealt_row_at) for many places.
+    /// The index in narrow columns of its first row, and the row at each place, if they are not the same:
+    /// those of [`dealt_row_at`](Self::dealt_row_at) for many places.
     pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
         if self.is_dealt { (self.base, None) } else { self.rows_at() }
     }
