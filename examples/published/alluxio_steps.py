@@ -24,15 +24,28 @@ import json
 import tempfile
 import time
 
-from common import FAR, URL, apart, conditions, drawn, middle, parser, sent, served, stepped, stored_bytes, table
+from common import (
+    FAR,
+    URL,
+    apart,
+    conditions,
+    drawn,
+    memory_for,
+    middle,
+    parser,
+    sent,
+    served,
+    stepped,
+    stored_bytes,
+    table,
+)
 
 PUBLISHED_ROWS = 1_281_167  # ImageNet's training set
 BATCH = 64
 
 
-def work(url: str, cached: bool, threads: int, epochs: int, step: float) -> dict[str, float]:
-    """Trains for some epochs: returns images/s and the busy share after the first, and the bytes that the
-    store sent meanwhile."""
+def work(url: str, cached: bool, memory: int, threads: int, epochs: int, step: float) -> dict[str, float]:
+    """Trains for some epochs: images/s and busy share after the first, and the bytes that the store sent meanwhile."""
     import forebay as fb
 
     with (
@@ -44,6 +57,7 @@ def work(url: str, cached: bool, threads: int, epochs: int, step: float) -> dict
             batch_size=BATCH,
             shuffle=fb.Shuffle(seed=17),
             threads=threads,
+            memory=memory,
             cache=fb.DiskCache(f"{folder}/cache", max_bytes="20GB", tier="rows") if cached else None,
         ) as train,
     ):
@@ -77,6 +91,7 @@ def main() -> None:
     rows = max(BATCH, round(PUBLISHED_ROWS * options.scale))
     with drawn(options.data, "imagenet", rows) as data:
         size = stored_bytes(data)
+        memory = memory_for(size)
         demand = options.accelerator * size / rows / 1e6
         print(f"{rows:,} images of {size / rows / 1e3:.0f} KB, {size / 1e6:,.0f} MB;", end=" ")
         print(f"an accelerator of {options.accelerator:.0f} images/s takes {demand:.0f} MB/s;")
@@ -87,9 +102,9 @@ def main() -> None:
                 for cached in (False, True):
                     key = f"{share * demand:.0f} MB/s, {share:g} of that", "on the node" if cached else "none"
                     with served(options.server, data, *FAR, "--rate-mb", str(share * demand)) as environment:
-                        task = [URL, cached, options.threads, options.epochs, BATCH / options.accelerator]
+                        task = [URL, cached, memory, options.threads, options.epochs, BATCH / options.accelerator]
                         found.setdefault(key, []).append(apart(task, environment))
-            task = [str(data), False, options.threads, options.epochs, BATCH / options.accelerator]
+            task = [str(data), False, memory, options.threads, options.epochs, BATCH / options.accelerator]
             found.setdefault(("a local disk", "none"), []).append(apart(task, {}))
     lines = []
     for (link, cache), runs in found.items():

@@ -54,6 +54,14 @@ def stored_bytes(data: Path) -> int:
     return sum(file.stat().st_size for file in data.glob("*.parquet"))
 
 
+def memory_for(size: int) -> int:
+    """The memory of a loader in which a data set of `size` bytes does not stay from one epoch to the next.
+
+    The published data sets were larger than memory. What is drawn here is not, and would be read once.
+    """
+    return min(4 << 30, max(128 << 20, 4 * size))
+
+
 # ---- the store ----
 
 

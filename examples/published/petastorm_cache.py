@@ -35,7 +35,21 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from common import FAR, URL, apart, conditions, drawn, middle, missing, parser, sent, served, stored_bytes, table
+from common import (
+    FAR,
+    URL,
+    apart,
+    conditions,
+    drawn,
+    memory_for,
+    middle,
+    missing,
+    parser,
+    sent,
+    served,
+    stored_bytes,
+    table,
+)
 
 PUBLISHED_ROWS, CLASSES, SIDE = 30_607, 257, 299
 WORKERS = 10  # of Petastorm: they wait for the store as well as they decode
@@ -50,7 +64,7 @@ WAYS = [
 CACHE_BYTES = 20 * 10**9
 
 
-def forebay(cache: Any, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
+def forebay(cache: Any, memory: int, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
     """Rows of each batch, epoch after epoch."""
     import forebay as fb
 
@@ -61,6 +75,7 @@ def forebay(cache: Any, batch: int, threads: int, epochs: int, folder: str) -> I
         batch_size=batch,
         shuffle=fb.Shuffle(seed=17),
         threads=threads,
+        memory=memory,
         cache=None if cache == "none" else fb.DiskCache(folder, max_bytes=CACHE_BYTES, tier=cache),
     ) as train:
         for _ in range(epochs):
@@ -69,7 +84,7 @@ def forebay(cache: Any, batch: int, threads: int, epochs: int, folder: str) -> I
                 yield len(one["label"])
 
 
-def petastorm(cache: str, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
+def petastorm(cache: str, memory: int, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
     """The same of Petastorm. One reader for all epochs: one that is closed takes its cache along."""
     import numpy as np
     from petastorm import TransformSpec, make_batch_reader
@@ -119,13 +134,15 @@ def batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield held
 
 
-def work(library: str, cache: str, rows: int, batch: int, threads: int, epochs: int) -> list[tuple[int, float, int]]:
+def work(
+    library: str, cache: str, memory: int, rows: int, batch: int, threads: int, epochs: int
+) -> list[tuple[int, float, int]]:
     """Of each epoch its rows, its seconds and the bytes that the store sent meanwhile; opening is of the first."""
     laps = []
     importlib.import_module(library)
     with tempfile.TemporaryDirectory() as folder:
         began, before, owed, seen = time.perf_counter(), sent(), rows, 0
-        for count in globals()[library](cache, batch, threads, epochs, f"{folder}/cache"):
+        for count in globals()[library](cache, memory, batch, threads, epochs, f"{folder}/cache"):
             seen += count
             if seen >= owed:
                 now, bytes_sent = time.perf_counter(), sent()
@@ -162,7 +179,7 @@ def main() -> None:
         conditions()
         for _ in range(options.runs):
             for way in ways:
-                task = [*way, rows, options.batch_size, options.threads, options.epochs]
+                task = [*way, memory_for(size), rows, options.batch_size, options.threads, options.epochs]
                 with served(options.server, data, *FAR, "--rate-mb", options.rate_mb) as environment:
                     found[way].append(apart(task, environment, python.get(way[0], sys.executable)))
     lines = []

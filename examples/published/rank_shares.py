@@ -26,19 +26,18 @@ from collections import Counter
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from common import FAR, URL, conditions, drawn, middle, parser, sent, served, stored_bytes, table
+from common import FAR, URL, conditions, drawn, memory_for, middle, parser, sent, served, stored_bytes, table
 
 import forebay as fb
 
 PUBLISHED_ROWS, CLASSES, SIDE = 30_607, 257, 299
 GLOBAL_BATCH = 64
 LINK = "50"
-MEMORY = 2 << 30  # of all ranks together
 EPOCHS = 2
 PATIENCE = 300  # seconds that a rank waits for the others
 
 
-def loader(where: str, rank: int, world: int, threads: int, cache: str | None) -> fb.Loader:
+def loader(where: str, memory: int, rank: int, world: int, threads: int, cache: str | None) -> fb.Loader:
     return fb.Loader(
         where,
         columns=["image", "label"],
@@ -47,14 +46,14 @@ def loader(where: str, rank: int, world: int, threads: int, cache: str | None) -
         shuffle=fb.Shuffle(seed=17),
         shard=fb.Shard(rank=rank, world=world),
         threads=max(1, threads // world),
-        memory=MEMORY // world,
+        memory=memory // world,
         cache=None if cache is None else fb.DiskCache(cache, max_bytes="20GB", tier="rows"),
     )
 
 
-def share(rank: int, world: int, threads: int, cache: str | None, together: Barrier, results: Any) -> None:
+def share(memory: int, rank: int, world: int, threads: int, cache: str | None, together: Barrier, results: Any) -> None:
     """The record of a rank: its steps, each epoch's rows by checksum of pixels, seconds, bytes read."""
-    with loader(URL, rank, world, threads, cache) as train:
+    with loader(URL, memory, rank, world, threads, cache) as train:
         laps = []
         for _ in range(EPOCHS):
             together.wait(PATIENCE)
@@ -70,13 +69,13 @@ def share(rank: int, world: int, threads: int, cache: str | None, together: Barr
         results.put(laps)
 
 
-def run(world: int, threads: int, cache: str | None) -> list[list[dict[str, Any]]]:
+def run(memory: int, world: int, threads: int, cache: str | None) -> list[list[dict[str, Any]]]:
     """The laps of each rank, all of them processes of their own."""
     # Threads do not survive a fork: training processes are spawned.
     spawn = multiprocessing.get_context("spawn")
     results, together = spawn.Queue(), spawn.Barrier(world)
     about = (world, threads, cache, together, results)
-    ranks = [spawn.Process(target=share, args=(rank, *about)) for rank in range(world)]
+    ranks = [spawn.Process(target=share, args=(memory, rank, *about)) for rank in range(world)]
     for process in ranks:
         process.start()
     laps = [results.get(timeout=PATIENCE * EPOCHS) for _ in ranks]
@@ -101,9 +100,10 @@ def main() -> None:
     found: dict[tuple[int, bool], list[list[list[dict[str, Any]]]]] = {}
     with drawn(options.data, "caltech", rows, *words) as data:
         size = stored_bytes(data)
+        memory = memory_for(size)  # of all ranks together
         print(f"{rows:,} images, {size / 1e6:,.0f} MB, global batches of {GLOBAL_BATCH}, a link of {LINK} MB/s;")
         conditions()
-        with loader(str(data), 0, 1, options.threads, None) as alone:
+        with loader(str(data), memory, 0, 1, options.threads, None) as alone:
             everything = Counter(zlib.crc32(image) for batch in alone for image in batch["image"])
         for _ in range(options.runs):
             for world in options.worlds:
@@ -113,7 +113,7 @@ def main() -> None:
                         served(options.server, data, *FAR, "--rate-mb", LINK) as environment,
                     ):
                         os.environ.update(environment, XDG_CACHE_HOME=folder)
-                        laps = run(world, options.threads, f"{folder}/cache" if shared else None)
+                        laps = run(memory, world, options.threads, f"{folder}/cache" if shared else None)
                     for epoch in range(EPOCHS):
                         assert once(laps, everything, epoch), "a row was lost or delivered twice"
                         assert len({rank[epoch]["steps"] for rank in laps}) == 1, "one rank would wait for the other"

@@ -157,11 +157,29 @@ class Epoch(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
+        if self._transformed is None:
+            return self._next_untransformed()
         pulled = self.pull()
         if pulled is None:
             raise StopIteration
         self.hand_over(pulled)
         return pulled.batch
+
+    def _next_untransformed(self) -> Any:
+        """Pulls a batch and hands it over like ``pull`` and ``hand_over``, without a receipt."""
+        step = None
+        try:
+            self._loader._check_process()
+            step = self._native.pull(True)
+        finally:
+            if step is None:
+                self._gets_nothing()
+        if step is None:
+            raise StopIteration
+        self._pulled += 1
+        self._complete = step.is_last
+        self._loader._native.handed_over(step)
+        return step.batch
 
     def pull(self) -> Pulled | None:
         """Waits for the next batch, without counting it as handed over.

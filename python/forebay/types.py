@@ -364,6 +364,9 @@ class PlanDict(TypedDict):
     footers, while the next epoch is being read as well."""
     most_memory: int
     """The most bytes that they take; ``memory`` or less."""
+    staying_bytes: int
+    """Bytes of the budget in which all selected rows stay once they were read, so that later epochs do not read
+    them; 0 if they are too many, or if a cache keeps them."""
     memory: int
     """The budget."""
 
@@ -488,6 +491,10 @@ class MemoryDict(TypedDict):
     batches: int
     row_groups: int
     row_groups_peak: int
+    staying: int
+    """Bytes of rows that stay in memory from one epoch to the next."""
+    staying_rows: int
+    """Number of rows that epochs had from there, and did not read."""
 
 
 class TrafficDict(TypedDict):

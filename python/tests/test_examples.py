@@ -129,7 +129,7 @@ def loss(text: str, step: int) -> float:
 
 
 def test_a_cache_beside_petastorms_takes_nothing_from_the_store(tmp_path: Path) -> None:
-    text = run("published/petastorm_cache.py", "--scale", "0.005", "--epochs", "2", *far(), cwd=tmp_path)
+    text = run("published/petastorm_cache.py", "--scale", "0.02", "--epochs", "2", *far(), cwd=tmp_path)
     remote = {(library, cache): float(sent) for library, cache, *_, sent in figures(text)}
     assert remote["forebay", "none"] > 1
     assert remote["forebay", "auto"] == remote["forebay", "pixels"] == 0
@@ -137,7 +137,7 @@ def test_a_cache_beside_petastorms_takes_nothing_from_the_store(tmp_path: Path) 
 
 
 def test_what_is_cached_on_the_node_is_not_fetched(tmp_path: Path) -> None:
-    few = ("--scale", "0.0001", "--epochs", "2", "--links", "1.5")
+    few = ("--scale", "0.0003", "--epochs", "2", "--links", "1.5")
     lines = figures(run("published/alluxio_steps.py", *few, *far(), cwd=tmp_path))
     assert [cache for _, cache, *_ in lines] == ["none", "on the node", "none"]
     assert float(lines[0][-1]) > 1
@@ -154,8 +154,8 @@ def test_small_images_are_those_that_one_decodes_by_hand(tmp_path: Path) -> None
 
 
 def test_ranks_share_a_store_and_a_cache(tmp_path: Path) -> None:
-    text = run("published/rank_shares.py", "--scale", "0.01", "--worlds", "1", "2", *far(), cwd=tmp_path)
-    assert "each of 306 rows exactly once over the ranks" in text
+    text = run("published/rank_shares.py", "--scale", "0.02", "--worlds", "1", "2", *far(), cwd=tmp_path)
+    assert "each of 612 rows exactly once over the ranks" in text
     for ranks, cache, *_, first, second in figures(text):
         # The second of two ranks may look for a row group before the first has cached it, and then waits for
         # it. Without a cache both epochs are fetched; how much of the second one depends on the time that the

@@ -9,6 +9,7 @@ use forebay_base::{Error, ErrorKind};
 use super::admission::{Admission, Stopped};
 use super::prefetch::{RowGroupQueue, ended_early};
 use super::row_groups::PendingRowGroups;
+use super::staying::StayingParts;
 use crate::monitor::Watch;
 use crate::reader::Resident;
 use crate::reader::budget::{Budget, words};
@@ -42,10 +43,17 @@ impl From<Error> for Interrupt {
     }
 }
 
+/// Where the row groups of an epoch arrive from.
+pub(super) enum Supply {
+    /// They are fetched and decoded meanwhile.
+    Fetched(RowGroupQueue, Arc<Gauge>),
+    /// The rows of all of them stay in memory.
+    Memory(StayingParts),
+}
+
 /// The row groups that assembly waits for before it can make a batch.
 pub(super) struct Arrivals {
-    queue: RowGroupQueue,
-    gauge: Arc<Gauge>,
+    supply: Supply,
     budget: Budget,
     admission: Arc<Admission>,
     watch: Watch,
@@ -61,14 +69,9 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(
-        (queue, gauge): (RowGroupQueue, Arc<Gauge>),
-        budget: Budget,
-        admission: Arc<Admission>,
-        watch: Watch,
-    ) -> Self {
+    pub(super) fn new(supply: Supply, budget: Budget, admission: Arc<Admission>, watch: Watch) -> Self {
         let (pending, ready) = (None, Vec::new().into_iter());
-        Arrivals { queue, gauge, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
+        Arrivals { supply, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
     }
 
     /// The most bytes that a row has taken so far in columns whose values differ in length.
@@ -76,10 +79,18 @@ impl Arrivals {
         self.longest
     }
 
-    /// Whether fetching waits for memory although all arrivals were taken in. Before the epoch begins this
-    /// means nothing, because the epoch under way has the memory.
+    /// Whether no row group has to be waited for.
+    pub(super) fn are_at_hand(&self) -> bool {
+        matches!(self.supply, Supply::Memory(_))
+    }
+
+    /// Whether fetching waits for memory after all arrivals were taken in. Before the epoch begins this means
+    /// nothing: the epoch under way has the memory.
     pub(super) fn is_stuck(&self) -> bool {
-        self.admission.is_open() && self.gauge.is_stuck(self.count, &self.budget)
+        match &self.supply {
+            Supply::Fetched(_, gauge) => self.admission.is_open() && gauge.is_stuck(self.count, &self.budget),
+            Supply::Memory(_) => false,
+        }
     }
 
     /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released
@@ -100,7 +111,8 @@ impl Arrivals {
             "the {row_groups} row groups that one batch needs do not fit the memory budget of {budget} together"
         );
         let hint = "raise `memory`, or use fewer lanes, a smaller window or smaller batches";
-        Error::new(ErrorKind::TooLarge, cause).hint(match self.gauge.has_cache() {
+        let has_cache = matches!(&self.supply, Supply::Fetched(_, gauge) if gauge.has_cache());
+        Error::new(ErrorKind::TooLarge, cause).hint(match has_cache {
             true => format!(
                 "{hint}; rows in the cache would need no memory, and its stats() say why it has not kept them"
             ),
@@ -110,6 +122,11 @@ impl Arrivals {
 
     /// Waits for the next part and its rows; `None` if fetching waits for memory meanwhile.
     pub(super) fn next(&mut self) -> Result<Option<(Part, Resident)>, Interrupt> {
+        if let Supply::Memory(parts) = &mut self.supply {
+            let (resident, longest) = parts.next()?;
+            self.longest = self.longest.max(longest);
+            return Ok(Some((resident.part, resident)));
+        }
         if self.ready.as_slice().is_empty() && !self.receive()? {
             return Ok(None);
         }
@@ -145,7 +162,8 @@ impl Arrivals {
     /// Waits until the next parts are fetched.
     fn wait_for_next(&self) -> Result<Option<PendingRowGroups>, Interrupt> {
         loop {
-            match self.queue.next(STALL_CHECK_INTERVAL) {
+            let Supply::Fetched(queue, _) = &self.supply else { return Ok(None) };
+            match queue.next(STALL_CHECK_INTERVAL) {
                 Ok(arriving) => return Ok(Some(arriving?)),
                 Err(RecvTimeoutError::Disconnected) if self.admission.is_stopped() => {
                     return Err(Interrupt::Stopped);

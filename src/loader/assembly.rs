@@ -134,9 +134,10 @@ impl Assembly {
                 (self.report)(Event::StepReached);
             }
             let full = group.batches.len() >= self.group;
-            if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
-                // Rows that have arrived become batches, so that no batch waits for a row group that it does
-                // not need.
+            let waits = || !step.parts.iter().all(|part| self.window.get(part).is_some());
+            if full || (!self.arrivals.are_at_hand() && waits()) {
+                // Rows that are here become batches, so that no batch waits for a row group that it does not
+                // need.
                 self.launch(std::mem::take(&mut group))?;
                 self.group = if full { (self.group * 2).min(self.maker.collator.group) } else { self.group };
             }

@@ -262,12 +262,18 @@ impl SourceRows {
     fn new(sources: &[Arc<Resident>]) -> Self {
         let mut rows: Vec<Arc<Rows>> = Vec::new();
         let mut known = HashMap::new();
+        // Neighbours often share their rows.
+        let mut last = (std::ptr::null(), 0);
         let of = sources.iter().map(|source| {
             source.with_rows(|found| {
-                *known.entry(Arc::as_ptr(found)).or_insert_with(|| {
-                    rows.push(found.clone());
-                    rows.len() as u32 - 1
-                })
+                if last.0 != Arc::as_ptr(found) {
+                    let index = *known.entry(Arc::as_ptr(found)).or_insert_with(|| {
+                        rows.push(found.clone());
+                        rows.len() as u32 - 1
+                    });
+                    last = (Arc::as_ptr(found), index);
+                }
+                last.1
             })
         });
         let of = of.collect();
@@ -543,22 +549,26 @@ impl Collation {
         match is_narrow(data_type) && self.request.sources.iter().any(|source| source.is_dealt()) {
             true => view
                 .dealt
-                .get_or_init(|| Selection::near(self.rows_at(view, Resident::dealt_row_at).collect(), of)),
+                .get_or_init(|| Selection::near(self.rows_at(view, Resident::dealt_rows_at).collect(), of)),
             false => view.stored.get_or_init(|| {
-                let rows = self.rows_at(view, Resident::row_at);
+                let rows = self.rows_at(view, Resident::rows_at);
                 Selection::new(rows.map(|(source, row)| (of[source as usize], row)).collect())
             }),
         }
     }
 
-    /// The picks as pairs of an index of rows and a row.
-    fn rows_at(
-        &self,
-        view: &View,
-        row_at: impl Fn(&Resident, u32) -> u32,
+    /// The picks as pairs of a source and the index of a row. `rows_of` gives the first row of a source, and
+    /// the row at each place of its deal.
+    fn rows_at<'a>(
+        &'a self,
+        view: &'a View,
+        rows_of: impl Fn(&Resident) -> (u32, Option<&[u32]>),
     ) -> impl ExactSizeIterator<Item = (u32, u32)> {
-        let sources = &self.request.sources;
-        view.picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
+        let sources: Vec<_> = self.request.sources.iter().map(|source| rows_of(source)).collect();
+        view.picks.iter().map(move |&(source, place)| {
+            let (first, deal) = sources[source as usize];
+            (source, first + deal.map_or(place, |deal| deal[place as usize]))
+        })
     }
 
     /// The index of the rows that each pick comes from.
@@ -952,6 +962,18 @@ impl Collator {
         );
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
+    }
+
+    /// Prepared rows with narrow columns brought into an order; the others are shared.
+    pub(super) fn dealt(&self, rows: &RecordBatch, order: &Selection) -> Result<RecordBatch> {
+        let columns = rows.columns().iter().zip(&self.keys).map(|(column, is_key)| {
+            match is_narrow(column.data_type()) && !is_key {
+                true => gather(&[column], order, None),
+                false => Ok(column.clone()),
+            }
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
     /// The rows of a cache with those columns in memory that are held in another form than the stored one,

@@ -149,6 +149,10 @@ impl Loader {
             memory.batches += source.sizing.batches;
             memory.row_groups += source.fetcher.budget.used();
             memory.row_groups_peak += source.fetcher.budget.peak();
+            if let Some(row_memory) = &source.fetcher.reads.row_memory {
+                memory.staying += row_memory.bytes();
+                memory.staying_rows += row_memory.served();
+            }
         }
         let unknown = sources.iter().map(|source| source.unknown_values()).sum();
         let caches = sources.iter().filter_map(|source| source.fetcher.reads.row_cache.as_ref());
@@ -400,6 +404,9 @@ impl Loader {
     pub fn close(&self) {
         for source in self.sources.all() {
             source.engine.close();
+            if let Some(row_memory) = &source.fetcher.reads.row_memory {
+                row_memory.close();
+            }
             source.monitor.flush();
         }
     }

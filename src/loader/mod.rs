@@ -6,9 +6,10 @@
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
 //! * `threads` starts the threads, and `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches
 //!   the row groups of an epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them;
-//!   `assembly` follows the plan, as far as `admission` lets it, takes row groups from `arrivals`, groups
-//!   small batches (`batch_group`) and gives them to `hand_over`, which sends them to the consumer through a
-//!   `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs of its columns,
+//!   `assembly` follows the plan, as far as `admission` lets it, takes row groups from `arrivals`, which are
+//!   `staying` in memory if they are few, groups small batches (`batch_group`) and gives them to `hand_over`,
+//!   which sends them to the consumer through a `queue` as the `semaphore` permits; `collate` makes one batch
+//!   of rows with the codecs of its columns,
 //!   `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
 //!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
@@ -61,6 +62,7 @@ mod source;
 mod sources;
 mod spec;
 mod stats;
+mod staying;
 mod threads;
 mod tiers;
 mod warm;

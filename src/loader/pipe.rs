@@ -29,7 +29,7 @@ use rayon::ThreadPool;
 use tokio::runtime::Handle;
 
 use super::admission::Admission;
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Supply};
 use super::assembly::{Assembly, BatchMaker, Report};
 use super::hand_over::{HandOver, PendingBatch};
 use super::lifecycle::{Action, EpochId, Event, Lifecycle, Reason, State};
@@ -37,6 +37,7 @@ use super::prefetch::{Prefetch, PrefetchControl, PrefetchKey, Scout};
 use super::queue;
 use super::row_groups::Source;
 use super::semaphore::BatchSemaphore;
+use super::staying::StayingParts;
 use super::threads::{self, IoRuntime, Process};
 use super::withheld::OfPass;
 use crate::monitor::Watch;
@@ -82,7 +83,8 @@ struct Driven {
 struct Handles {
     id: EpochId,
     admission: Arc<Admission>,
-    prefetch: PrefetchControl,
+    /// `None` if the rows of the epoch are in memory, so that nothing is fetched.
+    prefetch: Option<PrefetchControl>,
     /// The batches and their watch, until the consumer has them.
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,
 }
@@ -301,16 +303,19 @@ impl Driven {
     fn carry_out(&mut self, action: Action<PrefetchKey>) {
         let on =
             |epoch: Option<&mut Handles>, act: fn(&Handles)| epoch.into_iter().for_each(|epoch| act(epoch));
+        let prefetch = |epoch: Option<&mut Handles>, act: fn(&PrefetchControl)| {
+            epoch.and_then(|epoch| epoch.prefetch.as_ref()).into_iter().for_each(act);
+        };
         match action {
             Action::Prepare(..) => {}
-            Action::StartFetching(id) => on(self.epoch(id), |epoch| epoch.prefetch.start()),
-            Action::FetchAll(id) => on(self.epoch(id), |epoch| epoch.prefetch.fetch_all()),
-            Action::CancelFetching(id) => on(self.epoch(id), |epoch| epoch.prefetch.cancel_fetching()),
+            Action::StartFetching(id) => prefetch(self.epoch(id), PrefetchControl::start),
+            Action::FetchAll(id) => prefetch(self.epoch(id), PrefetchControl::fetch_all),
+            Action::CancelFetching(id) => prefetch(self.epoch(id), PrefetchControl::cancel_fetching),
             Action::Admit(id) => on(self.epoch(id), |epoch| epoch.admission.admit()),
             Action::Open(id) => on(self.epoch(id), |epoch| epoch.admission.open()),
             Action::Stop(id) => on(self.epoch(id), |epoch| {
                 epoch.admission.stop();
-                epoch.prefetch.cancel();
+                epoch.prefetch.iter().for_each(PrefetchControl::cancel);
             }),
             Action::Forget(id) => self.epochs.retain(|epoch| epoch.id != id),
             Action::MaintainCache => {
@@ -336,22 +341,30 @@ impl Driven {
         let admission = Arc::<Admission>::default();
         let ended = report.clone();
         let samples = source.selected.of_epoch(key.epoch);
-        let Prefetch { arriving, gauge, control } = Prefetch::start(
-            source,
-            samples,
-            Some(deals),
-            scout,
-            move || ended(Event::Fetched),
-            watch.clone(),
-        );
+        let row_memory = source.fetcher.reads.row_memory.clone();
+        let (supply, control) = match row_memory.and_then(|memory| Some((memory.all()?, memory))) {
+            Some(rows) => (Supply::Memory(StayingParts::new(rows, samples, deals, scout)), None),
+            None => {
+                let ended = move || ended(Event::Fetched);
+                let Prefetch { arriving, gauge, control } =
+                    Prefetch::start(source, samples, Some(deals), scout, ended, watch.clone());
+                (Supply::Fetched(arriving, gauge), Some(control))
+            }
+        };
+        let is_fetched = control.is_none().then(|| report.clone());
         let maker = BatchMaker::new(source, watch.clone(), (key.epoch, withheld), admission.clone());
         let budget = source.fetcher.budget.clone();
-        let arrivals = Arrivals::new((arriving, gauge), budget, admission.clone(), watch.clone());
+        let arrivals = Arrivals::new(supply, budget, admission.clone(), watch.clone());
         let (hand_over, batches) = HandOver::new(permits, admission.clone(), watch.clone());
         let assembly = Assembly::new(maker, arrivals, hand_over, next_at, report);
-        let started = threads::assembling(move || assembly.run(walk()));
+        let started = threads::assembling(move || {
+            if let Some(report) = is_fetched {
+                report(Event::Fetched);
+            }
+            assembly.run(walk());
+        });
         if started.is_err() {
-            control.cancel();
+            control.iter().for_each(PrefetchControl::cancel);
         }
         started?;
         self.epochs.push(Handles { id, admission, prefetch: control, unclaimed: Some((batches, watch)) });

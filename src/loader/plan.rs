@@ -96,6 +96,9 @@ pub struct RankReads {
     pub expected_memory: u64,
     /// The most bytes that row groups and batches take, which is at most `memory`.
     pub most_memory: u64,
+    /// The bytes of the budget in which all selected rows stay once they were read, so that later epochs do
+    /// not read them; 0 if they are too many, or if a cache keeps them.
+    pub staying_bytes: u64,
 }
 
 /// The contribution of one source to an epoch of a mix.
@@ -148,6 +151,7 @@ impl Planned<'_> {
             batch_bytes: sizing.batches,
             expected_memory: 0,
             most_memory: 0,
+            staying_bytes: reads.row_memory.as_ref().map_or(0, |row_memory| row_memory.room()),
         };
         let mut entered = Vec::new();
         let mut held: HashMap<Part, u64> = HashMap::new();
@@ -178,8 +182,9 @@ impl Planned<'_> {
             }
         }
         let whole: u64 = entered.iter().map(|part| part.total).sum();
-        found.most_memory = sizing.most(whole.saturating_mul(2));
-        let expected = sizing.expected(self.on_their_way(&entered, steps), steps);
+        let staying = found.staying_bytes;
+        found.most_memory = sizing.most(whole.saturating_mul(2)).saturating_add(staying).min(sizing.memory);
+        let expected = sizing.expected(self.on_their_way(&entered, steps), steps).saturating_add(staying);
         found.expected_memory = expected.min(found.most_memory);
         let (rank, world, lanes) = (split.shard.rank(), split.shard.world(), spec.lanes());
         let memory = sizing.memory;
@@ -273,11 +278,15 @@ impl fmt::Display for RankPlan {
             )
         });
         let better: String = better.collect();
+        let staying = match reads.staying_bytes {
+            0 => String::new(),
+            bytes => format!("; rows stay in memory, in {}, and are read once", words(bytes)),
+        };
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {lanes} lanes with a window of {} row groups, rows of {:.0} row groups in a batch ({:.0} if drawn uniformly{better}), peak memory \
-             about {}, at most {}; most row groups at step {}",
+             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory \
+             about {}, at most {}; most row groups at step {}{staying}",
             reads.padded,
             reads.dropped,
             reads.row_groups,

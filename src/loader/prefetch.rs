@@ -214,7 +214,7 @@ impl Prefetch {
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
             let of_parts = fetcher.clone();
-            let bytes_of = move |part: &Part| of_parts.reads.own_cost(part).stored;
+            let bytes_of = move |part: &Part| of_parts.reads.cost_now(part).stored;
             let parts = limited.clone().parts(scout(), ahead, fetcher.at_once(), bytes_of);
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {

@@ -22,6 +22,7 @@ use crate::reader::budget::Permit;
 use crate::reader::fetch::{FetchOutcome, Fetched, FetchedHead, Fetcher};
 use crate::reader::reads::{Chunks, Reads};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
+use crate::reader::row_memory::{RowMemory, Staying, compacted};
 use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
@@ -139,8 +140,8 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes parts to consecutive rows. Gives the parts back if that is not possible, or if one of them is
-    /// damaged.
+    /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, if one of
+    /// them is damaged, or if their rows stay in memory, with these.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,
@@ -148,9 +149,11 @@ impl RowGroupDecoder {
     ) -> std::result::Result<Vec<Resident>, Bunch> {
         let Source { fetcher, collator, monitor, limit, tiers, .. } = &self.source;
         let samples = &*self.samples;
+        let row_memory = self.open_memory();
+        let wanted = |part: &Part| row_memory.map_or(*part, |row_memory| row_memory.whole(part));
         let parts = bunch.iter().map(|fetched| match &fetched.found {
             FetchOutcome::Bytes(chunks, None) if fetcher.pages_of(&fetched.part).is_none() => {
-                Some((fetched.part, chunks.clone()))
+                Some((wanted(&fetched.part), chunks.clone()))
             }
             _ => None,
         });
@@ -163,6 +166,9 @@ impl RowGroupDecoder {
             let rows = reader::read_together(fetcher, samples, parts, *limit)?;
             if let Some(tiers) = tiers {
                 tiers.observe(&rows);
+            }
+            if row_memory.is_some() {
+                return collator.prepared(rows, None);
             }
             let mut dealt = Vec::with_capacity(rows.num_rows());
             for (fetched, deal) in bunch.iter().zip(&deals) {
@@ -178,10 +184,60 @@ impl RowGroupDecoder {
         let Ok(rows) = read else { return Err((bunch, deals)) };
         longest.store(collator.lengths.longest(&rows), Relaxed);
         task.done(rows.num_rows() as u64, rows.get_array_memory_size() as u64);
+        if let Some(row_memory) = row_memory {
+            let wholes: Vec<Part> = bunch.iter().map(|fetched| wanted(&fetched.part)).collect();
+            let staying = caught(|| self.keep_in_memory(row_memory, &wholes, rows));
+            let staying = staying.ok().and_then(std::result::Result::ok).into_iter().flatten();
+            bunch.iter_mut().zip(staying).for_each(|(part, rows)| part.found = FetchOutcome::Staying(rows));
+            return Err((bunch, deals));
+        }
         RowGroupWatch::all_go_on(bunch.iter_mut().map(|fetched| &mut fetched.watch), Phase::Ready);
         let permits = bunch.into_iter().map(|fetched| (fetched.part, fetched.permit)).collect();
         let residents = Resident::together(fetcher, samples, permits, rows).into_iter().zip(deals);
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
+    }
+
+    /// The memory in which rows stay, while more may.
+    fn open_memory(&self) -> Option<&RowMemory> {
+        self.source.fetcher.reads.row_memory.as_deref().filter(|row_memory| row_memory.is_open())
+    }
+
+    /// Has the prepared rows of whole row groups stay in memory; gives them back if there is no room.
+    fn keep_in_memory(
+        &self,
+        row_memory: &RowMemory,
+        wholes: &[Part],
+        rows: RecordBatch,
+    ) -> Result<std::result::Result<Vec<Staying>, RecordBatch>> {
+        let Source { fetcher: Fetcher { reads, .. }, collator, .. } = &self.source;
+        let is_whole = |part: &Part| u64::from(part.rows) == reads.catalog.groups[part.group as usize].rows;
+        // Views may keep much more in memory than the values of these rows.
+        let owns = !reads.projection.keeps_bytes() || (reads.store.is_local() && wholes.iter().all(is_whole));
+        let rows = if owns { rows } else { compacted(&rows)? };
+        let longest = collator.lengths.longest(&rows);
+        let groups: Vec<u32> = wholes.iter().map(|part| part.group).collect();
+        Ok(row_memory.keep(&groups, rows, longest))
+    }
+
+    /// A part whose rows stay in memory. If they are many, narrow columns are brought into the order of the
+    /// deal.
+    fn stay(&self, part: Part, staying: &Staying, permit: Permit, deal: Option<Deal>) -> Result<Resident> {
+        let Source { fetcher, collator, monitor, .. } = &self.source;
+        let samples = &*self.samples;
+        let rows = (staying.rows.clone(), staying.base);
+        let is_little = fetcher.reads.row_memory.as_ref().is_none_or(|row_memory| row_memory.is_little());
+        let deal = match deal {
+            Some(deal) if !is_little && samples.are_rows() => deal,
+            deal => return Ok(Resident::staying(samples, part, rows).dealt(deal, false)),
+        };
+        let task = monitor.task(Stage::Gather, Some(("row_group", part.group.into())));
+        let from = staying.base + part.start;
+        let stored = staying.rows.batch.slice(from as usize, part.rows as usize);
+        let order = Selection::of_one(deal.into());
+        let rows = collator.dealt(&stored, &order)?;
+        task.done(0, rows.get_array_memory_size() as u64);
+        let resident = Resident::new(fetcher, samples, part, rows, permit);
+        Ok(self.as_dealt(resident, Some(order.into_rows().into())))
     }
 
     /// Decodes a part, and has its rows written to the cache if they belong there.
@@ -198,8 +254,12 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(..) => {
                 Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
             }
-            // These rows come from the cache unchanged.
-            FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
+            // These rows come from the cache, or from memory, as they are.
+            FetchOutcome::Rows(..) | FetchOutcome::Staying(_) | FetchOutcome::Lost(_) => None,
+        };
+        let known = match &found {
+            FetchOutcome::Staying(staying) => Some(staying.longest),
+            _ => None,
         };
         let read = caught(|| {
             let of_heads = permit.split(self.source.fetcher.reads.heads.cost(part.group).held);
@@ -209,7 +269,9 @@ impl RowGroupDecoder {
             Ok(Read { resident, ..read })
         });
         let mut bytes = 0;
-        if let Ok(Read { resident, .. }) = &read {
+        if let Some(known) = known {
+            longest.fetch_max(known, Relaxed);
+        } else if let Ok(Read { resident, .. }) = &read {
             for rows in std::iter::once(resident.rows()).chain(resident.heads().map(|head| head.rows())) {
                 bytes += rows.batch.get_array_memory_size() as u64;
                 longest.fetch_max(self.source.collator.lengths.longest(&rows.batch), Relaxed);
@@ -322,6 +384,9 @@ impl RowGroupDecoder {
                 return Ok(Resident::kept_head(samples, head, &kept, Arc::new(self.clone())));
             }
             FetchOutcome::Lost(error) => return Resident::lost_head(fetcher, samples, head, error),
+            FetchOutcome::Staying(_) => {
+                return Err(Error::new(ErrorKind::Internal, "a head stays in memory"));
+            }
             FetchOutcome::Bytes(chunks, _) => chunks,
         };
         let decode = |chunks| reader::read_head(fetcher, samples, head, chunks, *limit);
@@ -362,27 +427,46 @@ impl RowGroupDecoder {
                 let resident = resident.dealt(deal, false);
                 return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
             }
+            FetchOutcome::Staying(staying) => return Ok(self.stay(part, &staying, permit, deal)?.into()),
             FetchOutcome::Lost(error) => {
                 return Ok(Resident::lost(fetcher, samples, part, error)?.dealt(deal, false).into());
             }
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
+        let row_memory = self.open_memory();
         // A row group is kept as a whole or not at all.
         let writer = writer.zip(fetcher.reads.row_cache.as_ref());
-        let wanted = writer.as_ref().map_or(part, |(_, row_cache)| row_cache.whole(&part));
+        let kept = writer.as_ref().map(|(_, row_cache)| row_cache.whole(&part));
+        let wanted = kept.or(row_memory.map(|row_memory| row_memory.whole(&part))).unwrap_or(part);
         let read = self.decode(&wanted, chunks);
         if let (Ok(rows), Some(tiers)) = (&read, &self.source.tiers) {
             tiers.observe(rows);
         }
         match (read, writer) {
             (Ok(rows), None) => {
+                let (rows, is_prepared) = match row_memory {
+                    None => (rows, false),
+                    Some(row_memory) => {
+                        let prepared = collator.prepared(rows, None)?;
+                        match self.keep_in_memory(row_memory, &[wanted], prepared)? {
+                            Ok(staying) => {
+                                return Ok(self.stay(part, &staying[0], permit, deal)?.into());
+                            }
+                            Err(rows) => (reader::cut(samples, &rows, &part), true),
+                        }
+                    }
+                };
                 // Samples of several rows may share rows, so there is no order of rows.
                 let (order, deal) = match deal {
                     // The deal is as large as a column, so only one copy of it exists.
                     Some(deal) if samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
                     deal => (None, deal),
                 };
-                let rows = collator.prepared(rows, order.as_ref())?;
+                let rows = match &order {
+                    Some(order) if is_prepared => collator.dealt(&rows, order)?,
+                    None if is_prepared => rows,
+                    order => collator.prepared(rows, order.as_ref())?,
+                };
                 let deal = order.map(|order| order.into_rows().into()).or(deal);
                 let resident = Resident::new(fetcher, samples, part, rows, permit);
                 Ok(self.as_dealt(resident, deal).into())

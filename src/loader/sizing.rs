@@ -256,6 +256,21 @@ impl Sizing {
         self.needed(reads, samples, order, split).map(drop)
     }
 
+    /// Whether an order fits if `bytes` of the memory for row groups are used for other things, and the
+    /// largest row group still passes within the rest.
+    pub(super) fn fits_beside(
+        &self,
+        bytes: u64,
+        reads: &Reads,
+        samples: &SampleIndex,
+        order: &OrderSpec,
+        split: Split,
+    ) -> bool {
+        let rest = Sizing { row_groups: self.row_groups.saturating_sub(bytes), ..*self };
+        let needed = rest.needed(reads, samples, order, split);
+        needed.is_ok_and(|needed| needed.row_groups.max(needed.largest) <= rest.row_groups)
+    }
+
     /// The part of the budget that an order needs, if it fits.
     fn needed(
         &self,

@@ -337,9 +337,22 @@ impl Source {
         self.sizing.check(&self.fetcher.reads, &self.selected, order, self.split(order))
     }
 
+    /// Whether an order fits if `bytes` of the memory for row groups are used for other things.
+    fn fits_beside(&self, bytes: u64, order: &OrderSpec) -> bool {
+        let split = self.split(order);
+        self.sizing.fits_beside(bytes, &self.fetcher.reads, &self.selected, order, split)
+    }
+
     /// Ends the pass that is under way: the next one has this order.
     pub(super) fn restored(&self, order: OrderSpec) {
         self.engine.restored();
+        let Reads { row_memory, .. } = &self.fetcher.reads;
+        // A window may need the memory in which rows stay.
+        if let Some(row_memory) = row_memory
+            && !self.fits_beside(row_memory.room(), &order)
+        {
+            row_memory.close();
+        }
         *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
     }
 

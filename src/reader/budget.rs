@@ -31,6 +31,8 @@ pub(crate) struct Budget {
 struct Books {
     granted: AtomicU32,
     peak: AtomicU32,
+    /// The units that are set aside, which cannot be granted.
+    aside: AtomicU32,
 }
 
 /// Bytes of the budget, which are returned when the permit is dropped.
@@ -38,6 +40,14 @@ struct Books {
 pub(crate) struct Permit {
     permit: OwnedSemaphorePermit,
     books: Arc<Books>,
+}
+
+/// Bytes of the budget that something other than row groups in flight has, until this is dropped. They count
+/// neither as granted nor as a part of the budget.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    units: u32,
+    budget: Budget,
 }
 
 impl Budget {
@@ -66,6 +76,17 @@ impl Budget {
         Some(self.granted(permit))
     }
 
+    /// Sets `bytes` aside; `None` if they are not free, or if nothing would be left.
+    pub(crate) fn set_aside(&self, bytes: u64) -> Option<Aside> {
+        let units = self.units_of(bytes);
+        if units >= self.units() {
+            return None;
+        }
+        self.semaphore.try_acquire_many(units).ok()?.forget();
+        self.books.aside.fetch_add(units, SeqCst);
+        Some(Aside { units, budget: self.clone() })
+    }
+
     /// The bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
         u64::from(self.books.granted.load(SeqCst)) * UNIT_BYTES
@@ -78,12 +99,17 @@ impl Budget {
 
     /// Whether `bytes` more could be granted at present.
     pub(crate) fn has(&self, bytes: u64) -> bool {
-        self.units_of(bytes) <= self.units.saturating_sub(self.books.granted.load(SeqCst))
+        self.units_of(bytes) <= self.units().saturating_sub(self.books.granted.load(SeqCst))
     }
 
     /// All bytes that can be granted.
     pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.units) * UNIT_BYTES
+        u64::from(self.units()) * UNIT_BYTES
+    }
+
+    /// The units that can be granted.
+    fn units(&self) -> u32 {
+        self.units - self.books.aside.load(SeqCst)
     }
 
     /// The most bytes that one row group may take.
@@ -124,7 +150,7 @@ impl Budget {
     }
 
     fn units_of(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units)
+        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.units())
     }
 }
 
@@ -155,6 +181,20 @@ impl Permit {
     }
 }
 
+impl Aside {
+    /// The bytes that are set aside.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.units) * UNIT_BYTES
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.budget.books.aside.fetch_sub(self.units, SeqCst);
+        self.budget.semaphore.add_permits(self.units as usize);
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.give_back(self.permit.num_permits());
@@ -181,6 +221,19 @@ mod tests {
     /// A permit, if it is granted at once.
     fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
         futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
+    }
+
+    #[test]
+    fn bytes_set_aside_are_no_part_of_the_budget_until_they_are_returned() {
+        let budget = Budget::new(64 * KIB);
+        let aside = budget.set_aside(24 * KIB).unwrap();
+        assert_eq!((budget.bytes(), budget.used()), (40 * KIB, 0));
+        let all = take(&budget, 1 << 30).unwrap();
+        assert_eq!(all.bytes(), 40 * KIB, "more than all is granted alone");
+        assert!(budget.set_aside(KIB).is_none(), "it is in use");
+        drop((all, aside));
+        assert_eq!(take(&budget, 64 * KIB).unwrap().bytes(), 64 * KIB);
+        assert!(budget.set_aside(64 * KIB).is_none(), "nothing would be left");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use super::bunches::bunches;
 use super::chunk_pages::GroupPages;
 use super::reads::{Chunks, Reads};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
+use super::row_memory::Staying;
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::samples::Head;
 use crate::shard::Part;
@@ -135,7 +136,9 @@ pub(crate) enum FetchOutcome {
     Bytes(Chunks, Option<CacheWriter>),
     /// The rows of the row group, and the writer that caches them in another form.
     Rows(Kept, Option<CacheWriter>),
-    /// No rows, because the row group cannot be read for this reason; its rows are skipped.
+    /// The rows of the row group, which stay in memory.
+    Staying(Staying),
+    /// No rows, with the reason: they are to be skipped.
     Lost(Error),
 }
 
@@ -149,7 +152,7 @@ impl FetchOutcome {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             FetchOutcome::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
-            FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => 0,
+            FetchOutcome::Rows(..) | FetchOutcome::Staying(_) | FetchOutcome::Lost(_) => 0,
         }
     }
 }
@@ -179,7 +182,7 @@ impl Fetcher {
             .buffered(FOOTERS_AT_ONCE)
             .then(|(part, footer)| {
                 let (budget, gauge, cost) =
-                    (self.budget.clone(), gauge.clone(), self.reads.cost(&part).total());
+                    (self.budget.clone(), gauge.clone(), self.reads.cost_now(&part).total());
                 let watch = gauge.watch.asks_for(part.group);
                 async move {
                     gauge.asked.store(cost.max(1), Release);
@@ -240,9 +243,11 @@ impl Fetcher {
     async fn fetch_all(&self, mut bunch: Vec<Granted>) -> (Vec<Fetched>, Option<Error>) {
         let mut fetched = Vec::with_capacity(bunch.len());
         let (mut reads, mut heads) = (Vec::new(), Vec::new());
-        if bunch.len() > 1 {
+        let staying: Vec<_> = bunch.iter().map(|granted| self.reads.staying(&granted.part)).collect();
+        if bunch.len() > 1 && staying.iter().any(Option::is_none) {
             RowGroupWatch::all_go_on(bunch.iter_mut().map(|granted| &mut granted.watch), Phase::Fetch);
-            let parts = bunch.iter().map(|granted| granted.part);
+            let to_read = bunch.iter().zip(&staying).filter(|(_, staying)| staying.is_none());
+            let parts = to_read.map(|(granted, _)| granted.part);
             let wanted = parts.map(|part| (part.group as usize, self.pages_of(&part))).collect::<Vec<_>>();
             reads = self.read_several(&wanted).await;
             let of_parts = bunch.iter().flat_map(|granted| self.reads.heads.of(granted.part.group));
@@ -254,9 +259,13 @@ impl Fetcher {
         }
         let (mut reads, mut heads) = (reads.into_iter(), heads.into_iter());
         let mut failure = None;
-        for granted in bunch {
+        for (granted, staying) in bunch.into_iter().zip(staying) {
             let of_part = heads.by_ref().take(self.reads.heads.of(granted.part.group).count()).collect();
-            match self.fetch(granted, reads.next(), of_part).await {
+            let found = match staying {
+                Some(staying) => self.staying(granted, staying),
+                None => self.fetch(granted, reads.next(), of_part).await,
+            };
+            match found {
                 Ok(part) => fetched.push(part),
                 Err(error) => {
                     failure = Some(error);
@@ -268,6 +277,16 @@ impl Fetcher {
         (fetched, failure)
     }
 
+    /// A part whose rows stay in memory.
+    fn staying(&self, granted: Granted, staying: Staying) -> Result<Fetched> {
+        let Granted { part, permit, watch, .. } = granted;
+        let permit = permit.ok_or_else(no_budget)?;
+        if let Some(row_memory) = &self.reads.row_memory {
+            row_memory.count_served(part.rows);
+        }
+        Ok(Fetched { part, found: FetchOutcome::Staying(staying), heads: Vec::new(), permit, watch })
+    }
+
     /// Reads the column chunks of a part's row group, if its footer could be read and the chunks have not
     /// been read yet.
     async fn fetch(
@@ -277,9 +296,7 @@ impl Fetcher {
         heads: Vec<Result<Chunks>>,
     ) -> Result<Fetched> {
         let Granted { part, footer, permit, mut watch, .. } = granted;
-        let Some(permit) = permit else {
-            return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
-        };
+        let permit = permit.ok_or_else(no_budget)?;
         let (footer, read) = match (footer, read) {
             (Ok(()), Some(Ok(chunks)))
                 if self.reads.row_cache.is_none() && self.reads.heads.of(part.group).next().is_none() =>
@@ -428,7 +445,11 @@ impl Fetcher {
     }
 }
 
-/// Records that fetched row groups now wait for their place.
+fn no_budget() -> Error {
+    Error::new(ErrorKind::Closed, "the memory budget was closed")
+}
+
+/// Records that fetched row groups wait for their place from now on.
 fn note_fetched(fetched: &mut [Fetched]) {
     let (mut row_groups, mut bytes) = (0, 0);
     for Fetched { found, heads, .. } in &*fetched {

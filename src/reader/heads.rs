@@ -65,6 +65,11 @@ impl Heads {
         Ok(Heads { of, pages })
     }
 
+    /// Whether no samples run on into other row groups.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// The heads that are read with a row group.
     pub(crate) fn of(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)

@@ -5,11 +5,11 @@
 //!          async            async ║ sync, on the loader's pool
 //! ```
 //!
-//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] does the first real
-//! work: it turns bytes into Arrow arrays, numbers by [`numbers`], everything else through the Parquet crate.
-//! [`row_cache`] returns rows that were kept before. [`integers`] has Parquet's encodings of whole numbers,
-//! which [`pages`] checks before [`numbers`] decodes them. [`select`] and [`filter`] decide which rows of a
-//! row group are wanted.
+//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one
+//! that works: it turns bytes into Arrow arrays, numbers by [`numbers`], everything else through the Parquet
+//! crate. [`row_cache`] and [`row_memory`] return rows that were kept before. [`integers`] has Parquet's
+//! encodings of whole numbers, which [`pages`] checks before [`numbers`] decodes them. [`select`] and
+//! [`filter`] decide which rows of a row group are wanted.
 
 pub(crate) mod budget;
 mod bunches;
@@ -25,13 +25,16 @@ mod integers;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;
+mod placed;
 pub(crate) mod reads;
 mod resident;
 pub(crate) mod row_cache;
+pub(crate) mod row_memory;
 pub(crate) mod rows;
 pub(crate) mod select;
 
 pub(crate) use decode::{cut, read, read_head, read_together};
 pub use filter::Filter;
 pub(crate) use held::Held;
-pub(crate) use resident::{Renew, Resident, Rows};
+pub(crate) use placed::Rows;
+pub(crate) use resident::{Renew, Resident};

@@ -18,7 +18,14 @@ use super::cost::Cost;
 use super::heads::Heads;
 use super::pieces::{Piece, Pieces};
 use super::row_cache::RowCache;
+use super::row_memory::{RowMemory, Staying};
 use crate::shard::Part;
+
+/// The bytes of a row that stays in memory, beside its values: its place in the deal of an epoch, which is
+/// kept while the epoch uses it.
+const STAYING_ROW_BYTES: u64 = 4;
+/// The bytes of a column of a row group that stays in memory, beside its values.
+const STAYING_COLUMN_BYTES: u64 = 512;
 
 /// Column chunks: their ranges in the file, and their bytes.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
@@ -31,6 +38,8 @@ pub(crate) struct Reads {
     pub(crate) projection: Arc<Projection>,
     /// The cache of rows, which is asked first.
     pub(crate) row_cache: Option<RowCache>,
+    /// The memory in which all rows stay, if they are few. There are no pieces and no heads then.
+    pub(crate) row_memory: Option<Arc<RowMemory>>,
     /// The row groups that are read in pieces. A cache does not keep these.
     pub(crate) pieces: Arc<Pieces>,
     /// The rows that are read together with the row group before theirs.
@@ -101,6 +110,7 @@ impl Reads {
             catalog,
             projection,
             row_cache: None,
+            row_memory: None,
             pieces: Arc::default(),
             heads: Arc::default(),
             dealt_bits: 0,
@@ -118,6 +128,37 @@ impl Reads {
     /// its heads.
     pub(crate) fn cost(&self, part: &Part) -> Cost {
         self.own_cost(part).with(self.heads.cost(part.group))
+    }
+
+    /// The rows of a part's row group, if they stay in memory and have been read.
+    pub(crate) fn staying(&self, part: &Part) -> Option<Staying> {
+        self.row_memory.as_ref()?.get(part.group)
+    }
+
+    /// The bytes for the selected rows of all row groups if they stay in memory: what they take on average,
+    /// and a quarter more.
+    pub(crate) fn staying_bytes(&self, counts: &[u32]) -> u64 {
+        let columns = self.projection.schema().flattened_fields().len() as u64;
+        let of_group = |(group, &rows): (usize, &u32)| {
+            let all = self.catalog.groups[group].rows.max(1);
+            let values = u128::from(self.held(group)) * u128::from(rows) / u128::from(all);
+            let lists = u64::from(rows) * STAYING_ROW_BYTES + columns * STAYING_COLUMN_BYTES;
+            (values as u64).saturating_add(lists)
+        };
+        let read = counts.iter().enumerate().filter(|(_, rows)| **rows > 0);
+        let bytes = read.map(of_group).fold(0, u64::saturating_add);
+        bytes.saturating_add(bytes / 4)
+    }
+
+    /// The cost of a part now: rows that stay in memory have theirs apart, and an epoch takes no more than a
+    /// copy of them.
+    pub(crate) fn cost_now(&self, part: &Part) -> Cost {
+        let cost = self.cost(part);
+        match self.row_memory.as_ref().filter(|row_memory| row_memory.has(part.group)) {
+            Some(row_memory) if row_memory.is_little() => Cost::default(),
+            Some(_) => Cost { stored: 0, decoding: 0, ..cost },
+            None => cost,
+        }
     }
 
     /// The cost of a part without heads.

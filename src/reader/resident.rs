@@ -14,12 +14,11 @@ use forebay_base::{Error, ErrorKind, Result};
 use self::current::{CurrentRows, lock};
 use super::budget::Permit;
 use super::fetch::Fetcher;
+use super::placed::Rows;
 use super::row_cache::Kept;
 use crate::batch::{compact, is_narrow};
 use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
-
-pub(crate) use self::current::Rows;
 
 /// The rows of one part in memory, with the permit that covers them.
 #[derive(Debug)]
@@ -110,8 +109,14 @@ impl Resident {
         parts.collect()
     }
 
-    /// The cached rows of a part's row group. `renewer` fetches them again if they are mapped and were
-    /// changed.
+    /// The rows of a part among those that stay in memory, which need no permit: its first decoded row is row
+    /// `base` of them.
+    pub(crate) fn staying(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+        let base = base + samples.decoded(&part).start;
+        Resident::among(samples, part, (rows, base))
+    }
+
+    /// The cached rows of a part's row group; `renewer` fetches them again if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -186,6 +191,18 @@ impl Resident {
     /// The index in memory of the row at a place of the deal.
     pub(crate) fn row_at(&self, place: u32) -> u32 {
         self.base + self.row_of_part(place)
+    }
+
+    /// The index in memory of its first row, and the row at each place of the deal, if they are not the same:
+    /// those of [`row_at`](Self::row_at) for many places.
+    pub(crate) fn rows_at(&self) -> (u32, Option<&[u32]>) {
+        (self.base, self.deal.as_deref())
+    }
+
+    /// The index in narrow columns of its first row, and the row at each place, if they are not the same:
+    /// those of [`dealt_row_at`](Self::dealt_row_at) for many places.
+    pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
+        if self.is_dealt { (self.base, None) } else { self.rows_at() }
     }
 
     /// Whether narrow columns are in the order of the deal.

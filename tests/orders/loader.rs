@@ -519,7 +519,9 @@ fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
 #[test]
 fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
     let dir = written(1, 40, 50, 2_000);
-    let build = |epochs| loader(&dir).shuffle(Shuffle::seeded(1)).epochs(epochs).build().unwrap();
+    // With this memory the rows are too many to stay, so each epoch reads them.
+    let seeded = || loader(&dir).shuffle(Shuffle::seeded(1)).memory(32 << 20);
+    let build = |epochs| seeded().epochs(epochs).build().unwrap();
     let once = build(1).plan(0).unwrap().reads.unwrap().stored_bytes;
     assert_eq!(traffic_of_one_epoch(&build(1)), (once, once));
     let two = build(2);
@@ -532,7 +534,8 @@ fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
 #[test]
 fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
     let dir = written(1, 200, 50, 2_000);
-    let loader = loader(&dir).batch_size(50).build().unwrap();
+    // With this memory the rows are too many to stay, so each epoch reads them.
+    let loader = loader(&dir).batch_size(50).memory(128 << 20).build().unwrap();
     let once = loader.plan(0).unwrap().reads.unwrap().stored_bytes;
     let (read, needed) = traffic_of_one_epoch(&loader);
     assert_eq!(needed, once);

@@ -10,3 +10,4 @@ mod mix_samples;
 mod rewind;
 mod samples;
 mod spec;
+mod staying;

@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fault_server::{Fault, FaultServer, Latency, Link, Match};
+use forebay::{Dataset, LoaderBuilder};
 use forebay_store::source::TrafficStats;
 
 use crate::data::{FILES, GROUPS};
@@ -96,8 +97,13 @@ struct ServerCost {
     hedges: u64,
 }
 
+/// A loader with so little memory that its rows do not stay there: each epoch reads them.
+fn reading(dataset: &Dataset) -> LoaderBuilder {
+    shuffled(dataset).memory(10 << 20)
+}
+
 fn consume(server: &FaultServer, epochs: u64, step: Duration) -> ServerCost {
-    let loader = shuffled(&open(server, &[]).unwrap()).build().unwrap();
+    let loader = reading(&open(server, &[]).unwrap()).build().unwrap();
     // Nothing is prefetched for the first epoch, in which the loader measures the store.
     run(loader.epoch(0)).is_right("first epoch");
     settled(server);
@@ -128,7 +134,7 @@ fn a_late_answer_in_fifty_is_hardly_felt() {
         // The fastest epoch decides how long a step takes, with a margin of 1.3.
         let clean = serve();
         let fastest = {
-            let loader = shuffled(&open(&clean, &[]).unwrap()).build().unwrap();
+            let loader = reading(&open(&clean, &[]).unwrap()).build().unwrap();
             run(loader.epoch(0)).is_right("clean");
             let started = Instant::now();
             (1..=4).for_each(|number| assert!(run(loader.epoch(number)).error.is_none()));

@@ -155,6 +155,14 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
+/// The memory in which rows stay, if they do.
+fn staying(reads: &RankReads) -> String {
+    match reads.staying_bytes {
+        0 => String::new(),
+        room => format!("; rows stay in memory, in {}, and are read once", bytes(room)),
+    }
+}
+
 fn summary(report: &PlanReport) -> String {
     let rows = |number: u64, what: &str| match number {
         0 => format!("no row is {what}"),
@@ -167,7 +175,7 @@ fn summary(report: &PlanReport) -> String {
         format!(
             "order: {}, from --order; {}, each mixing up to {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
-             {}{}memory: the peak is an estimate; most row groups are held at step {}\n",
+             {}{}memory: the peak is an estimate; most row groups are held at step {}{}\n",
             report.order,
             counted(lanes, "lane"),
             counted(pool, "row group"),
@@ -176,6 +184,7 @@ fn summary(report: &PlanReport) -> String {
             opening(reads),
             better(reads),
             count(reads.peak_step),
+            staying(reads),
         )
     });
     format!(

@@ -26,8 +26,12 @@ use crate::loader::withheld::Withheld;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::reads::Reads;
+use crate::reader::row_memory::RowMemory;
 use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Portion, Split};
+
+/// All rows stay in memory if they take the memory of the loader, divided by this, at most.
+const STAYING_DIVISOR: u64 = 8;
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
 pub(super) struct Settled {
@@ -90,8 +94,9 @@ impl LoaderBuilder {
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let sizing = sizing.settle(&reads, &samples, &order, split, columns.lengths.are_known)?;
         let lenient = matches!(spec.on_bad_row, OnBadRow::Skip { .. });
+        let (reads, budget) = staying(reads, &samples, (&order, split), &sizing, spec.epochs);
         Ok(Settled {
-            fetcher: Fetcher { reads, budget: Budget::new(sizing.row_groups), lenient, pages },
+            fetcher: Fetcher { reads, budget, lenient, pages },
             selected: samples,
             denied: denied.digest,
             withheld,
@@ -129,7 +134,8 @@ impl LoaderBuilder {
         let row_cache = row_cache.map(|row_cache| row_cache.within(sizing.row_groups));
         let reads = Reads { pieces, row_cache, ..fetcher.reads.clone() };
         let sizing = sizing.settle(&reads, &selected, &order, split, settled.columns.lengths.are_known)?;
-        let fetcher = Fetcher { reads, budget: Budget::new(sizing.row_groups), ..fetcher };
+        let (reads, budget) = staying(reads, &selected, (&order, split), &sizing, spec.epochs);
+        let fetcher = Fetcher { reads, budget, ..fetcher };
         Ok(Settled { spec, fetcher, selected, order: order.alone(), split, sizing, ..settled })
     }
 }
@@ -160,4 +166,27 @@ impl Settled {
         let split = Split { lanes: order.lanes(), global_batch: rows * world, ..self.split };
         sizing.least(&self.fetcher.reads, &self.selected, &order, split)
     }
+}
+
+/// The budget for row groups, and the reads with a part of it in which all rows stay, if they are few: later
+/// epochs do not read them then. A cache on disk has them already.
+fn staying(
+    reads: Reads,
+    samples: &SampleIndex,
+    (order, split): (&OrderSpec, Split),
+    sizing: &Sizing,
+    epochs: Option<u64>,
+) -> (Reads, Budget) {
+    let budget = Budget::new(sizing.row_groups);
+    let reads = Reads { row_memory: None, ..reads };
+    let may_stay = reads.row_cache.is_none() && reads.pieces.is_empty() && reads.heads.is_empty();
+    if !may_stay || epochs == Some(1) {
+        return (reads, budget);
+    }
+    let counts = samples.row_counts();
+    let bytes = reads.staying_bytes(&counts);
+    let fits = bytes <= sizing.memory / STAYING_DIVISOR
+        && sizing.fits_beside(RowMemory::room_of(bytes), &reads, samples, order, split);
+    let row_memory = fits.then(|| RowMemory::new(&reads.catalog, counts, bytes, &budget)).flatten();
+    (Reads { row_memory: row_memory.map(Arc::new), ..reads }, budget)
 }

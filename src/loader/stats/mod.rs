@@ -128,6 +128,10 @@ pub struct MemoryStats {
     pub row_groups: u64,
     /// The most bytes of row groups in flight and in the window so far.
     pub row_groups_peak: u64,
+    /// The bytes of rows that stay in memory from one epoch to the next.
+    pub staying: u64,
+    /// The number of rows that epochs had from there, and did not read.
+    pub staying_rows: u64,
 }
 
 /// One source of a [mix](crate::Loader::mix).

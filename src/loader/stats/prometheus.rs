@@ -124,6 +124,10 @@ impl Stats {
             "Peak bytes of row groups in flight.",
             memory.row_groups_peak,
         );
+        let help = "Bytes of rows that stay in memory from one epoch to the next.";
+        page.single("memory_staying_bytes", "gauge", help, memory.staying);
+        let help = "Rows that epochs had from memory, and did not read.";
+        page.single("memory_staying_rows_total", "counter", help, memory.staying_rows);
         page.single("rows_skipped_total", "counter", "Bad rows that were left out.", self.skipped_rows);
         let help = "Values that are not in the vocabulary of their column.";
         page.single("values_unknown_total", "counter", help, self.unknown_values);

@@ -72,7 +72,7 @@ impl fmt::Display for Stats {
             "queues     {batches_ready} batches ready (mean {batches_ready_mean:.1}), {row_groups} row groups in \
              flight (mean {row_groups_mean:.1})"
         )?;
-        let MemoryStats { budget, batches, row_groups, row_groups_peak } = self.memory;
+        let MemoryStats { budget, batches, row_groups, row_groups_peak, staying, staying_rows } = self.memory;
         writeln!(
             f,
             "budget     {:.0} MB of row groups in flight (peak {:.0}), {:.0} MB kept for batches, of {:.0} MB",
@@ -81,6 +81,13 @@ impl fmt::Display for Stats {
             megabytes(batches),
             megabytes(budget)
         )?;
+        if staying > 0 {
+            let megabytes = megabytes(staying);
+            writeln!(
+                f,
+                "staying    {megabytes:.1} MB of rows in memory, from which epochs had {staying_rows} rows"
+            )?;
+        }
         writeln!(f, "store      {}", self.traffic)?;
         if let Some(cache) = &self.cache {
             writeln!(f, "cache      {cache}")?;

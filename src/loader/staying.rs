@@ -1,0 +1,49 @@
+//! The parts of an epoch whose rows all stay in memory: nothing of it is fetched, decoded or admitted.
+
+use std::sync::Arc;
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use super::prefetch::Scout;
+use crate::reader::Resident;
+use crate::reader::row_memory::{AllStaying, RowMemory};
+use crate::samples::EpochSamples;
+use crate::shard::{Deals, Part};
+
+/// The parts of an epoch in plan order, each with the rows that stay.
+pub(super) struct StayingParts {
+    rows: AllStaying,
+    memory: Arc<RowMemory>,
+    samples: Arc<EpochSamples>,
+    deals: Arc<Deals>,
+    /// The parts that enter with the steps of the plan. The walk is made where the first one is asked for.
+    entering: Box<dyn Iterator<Item = Part> + Send>,
+}
+
+impl StayingParts {
+    pub(super) fn new(
+        (rows, memory): (AllStaying, Arc<RowMemory>),
+        samples: Arc<EpochSamples>,
+        deals: Arc<Deals>,
+        scout: Scout,
+    ) -> Self {
+        let steps = std::iter::once_with(scout).flatten();
+        let entering = Box::new(steps.flat_map(|step| step.entering));
+        StayingParts { rows, memory, samples, deals, entering }
+    }
+
+    /// The next part with its rows, and the most bytes that a row takes in columns whose values differ in
+    /// length.
+    pub(super) fn next(&mut self) -> Result<(Resident, u64)> {
+        let part = self.entering.next().ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "the plan ended before the steps that follow it")
+        })?;
+        let staying = self.rows[part.group as usize].as_ref();
+        let staying =
+            staying.ok_or_else(|| Error::new(ErrorKind::Internal, "a row group is not in memory"))?;
+        self.memory.count_served(part.rows);
+        let rows = (staying.rows.clone(), staying.base);
+        let resident = Resident::staying(&self.samples, part, rows).dealt(self.deals.take(&part), false);
+        Ok((resident, staying.longest))
+    }
+}
