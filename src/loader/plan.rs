@@ -285,7 +285,7 @@ impl fmt::Display for RankPlan {
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {lanes} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{better}), peak memory \
+             {lanes} lanes with a window of {} row groups, rows of {:.0} row groups in a batch ({:.0} if drawn uniformly{better}), peak memory \
              about {}, at most {}; most row groups at step {}{staying}",
             reads.padded,
             reads.dropped,

@@ -194,7 +194,7 @@ impl StayingCase {
         assert_eq!(texts("text"), LargeStringArray::from_iter_values(long), "{place}");
         // A row that is denied from some step on keeps its place in the plan.
         if self.deny_from.is_none() {
-            let planned = loader.rewind().step(epoch, step, rank).unwrap();
+            let planned = loader.rewind().unwrap().step(epoch, step, rank).unwrap();
             let spots = planned.iter().map(|row| (row.file.to_string(), row.row_group, row.row));
             assert_eq!(rows, spots.map(|spot| self.placed[&spot]).collect::<Vec<_>>(), "{place}");
         }
@@ -209,7 +209,7 @@ fn places(dataset: &Dataset) -> (HashMap<Spot, i64>, Vec<RowId>) {
     let rows = batches.iter().flat_map(|batch| numbers(batch, "n").into_iter().zip(numbers(batch, "row_id")));
     let rows: Vec<_> = rows.map(|(n, id)| (n, RowId::new(id))).collect();
     let spot = |id| {
-        let row = dataset.row(id).unwrap();
+        let row = dataset.row(id).unwrap().unwrap();
         (row.file.to_string(), row.row_group, row.row)
     };
     (rows.iter().map(|(n, id)| (spot(*id), *n)).collect(), rows.iter().map(|(_, id)| *id).collect())
