@@ -226,6 +226,84 @@ def test_damaged_tars_are_refused(tmp_path: Path) -> None:
     assert "whole number" in refused(words, tmp_path / "out")
 
 
+def test_tars_are_read_whole_or_refused(tmp_path: Path) -> None:
+    two = tmp_path / "two.tar"
+    parts = []
+    for name in ("a", "b"):
+        tar_of(tmp_path / "one.tar", [(f"{name}.jpg", name.encode()), (f"./{name}.cls", b"1"), ("README", b"")])
+        parts.append((tmp_path / "one.tar").read_bytes())
+    two.write_bytes(b"".join(parts))
+    process = start(two, tmp_path / "two")
+    assert "2 files" in process.communicate()[1]
+    wanted = [{"__key__": name, "cls": 1, "image": name.encode()} for name in ("a", "b")]
+    assert sorted(pq.read_table(tmp_path / "two").to_pylist(), key=lambda row: row["__key__"]) == wanted
+
+    def tar(name: str, *infos: tarfile.TarInfo) -> Path:
+        with tarfile.open(tmp_path / name, "w") as file:
+            for info in infos:
+                file.addfile(info, io.BytesIO(b"x" * info.size))
+        return tmp_path / name
+
+    def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.size = kind, link, 3 if kind == tarfile.REGTYPE else 0
+        return info
+
+    linked = tar("linked.tar", member("a.jpg"), member("b.jpg", tarfile.LNKTYPE, "a.jpg"))
+    write(linked, tmp_path / "linked")
+    assert pq.read_table(tmp_path / "linked")["image"].to_pylist() == [b"xxx", b"xxx"]
+    for name, words, infos in [
+        ("soft", "symbolic link", [member("a.jpg"), member("b.jpg", tarfile.SYMTYPE, "a.jpg")]),
+        ("apart", "not together", [member("a.jpg"), member("b.jpg"), member("a.cls")]),
+        ("columns", "second column a_b", [member("0.a_b"), member("0.a.b")]),
+        ("key", "second column __key__", [member("0.__key__")]),
+    ]:
+        assert words in refused(tar(f"{name}.tar", *infos), tmp_path / "out")
+    sparse = member("a.bin")
+    sparse.pax_headers = {"GNU.sparse.major": "1"}
+    with tarfile.open(tmp_path / "sparse.tar", "w", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(sparse, io.BytesIO(b"xxx"))
+    assert "sparse" in refused(tmp_path / "sparse.tar", tmp_path / "out")
+    latin = tmp_path / "latin.tar"
+    latin.write_bytes((tar("plain.tar", member("e.jpg"))).read_bytes().replace(b"e.jpg", b"\xe9.jpg"))
+    assert refused(latin, tmp_path / "out")
+
+
+def test_a_quotation_that_is_not_closed_swallows_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('a,b\n1,"x\n2,y\n')
+    assert "not closed" in refused(tmp_path / "a.csv", tmp_path / "out")
+    (tmp_path / "b.csv").write_text(",a\n0,9007199254740993\n1,0.5\n2,-0\n")
+    write(tmp_path / "b.csv", tmp_path / "b")
+    assert pq.read_table(tmp_path / "b").to_pydict() == {"Unnamed: 0": [0, 1, 2], "a": ["9007199254740993", "0.5", "-0"]}
+    (tmp_path / "c.csv").write_text("a;b\n1;2,5\n")
+    assert "line 2 has 2 fields" in refused(tmp_path / "c.csv", tmp_path / "out")
+
+
+def test_other_files_and_links_are_told(photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in CLASSES:
+        (folder / name).symlink_to(photos / name)
+    (folder / "cat2").mkdir()
+    (folder / "cat2" / "empty.jpg").touch()
+    (folder / "cat2" / "loop").symlink_to(folder)
+    (folder / "list.txt").touch()
+    process = start(folder, tmp_path / "out", "--shuffle")
+    out, err = process.communicate()
+    assert process.returncode == 0 and "61 rows" in out
+    assert "1 file" in err and "hold nothing: 1 image" in err
+    again, _ = start(folder, tmp_path / "out", "--shuffle").communicate()
+    assert "1 file had been completed before" in again
+
+
+def test_two_runs_do_not_write_into_one_folder(photos: Path, tmp_path: Path) -> None:
+    runs = [start(photos, tmp_path / "out", "--row-group-bytes", "1KB") for _ in range(4)]
+    ends = [(run.communicate()[1], run.returncode) for run in runs]
+    assert any(code == 0 for _, code in ends)
+    assert all(code == 0 or "another process" in err or "not empty" in err for err, code in ends), ends
+    assert len(pq.read_table(tmp_path / "out")) == 60
+
+
 def test_csv_has_the_types_of_its_fields(tmp_path: Path) -> None:
     source = tmp_path / "tables"
     source.mkdir()
@@ -263,6 +341,7 @@ def test_a_table_names_the_files_of_its_images(photos: Path, tmp_path: Path) -> 
         file.write("nowhere.jpg\t5\n")
     error = refused(table, tmp_path / "out2", "--files", "file")
     assert "nowhere.jpg" in error and "row" in error
+    assert "two of --files" in refused(table, tmp_path / "out3", "--files", "file", "--text", "file")
     assert 'no column "files"' in refused(table, tmp_path / "out3", "--files", "files")
 
 
@@ -300,6 +379,14 @@ def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None
     assert "line 2" in refused(source, tmp_path / "out2")
     source.write_text('{"a": 1}\n{"a": 9223372036854775808}\n')
     assert "--text a" in refused(source, tmp_path / "out2")
+    deep = "[" * 60 + "1" + "]" * 60
+    source.write_text(f'{{"a": {deep}}}\n')
+    assert "levels deep" in refused(source, tmp_path / "out2")
+    source.write_text("{}\n{}\n")
+    assert "no columns" in refused(source, tmp_path / "out2")
+    source.write_text('\ufeff{"a": {}}\n')
+    write(source, tmp_path / "empty")
+    assert pq.read_table(tmp_path / "empty").to_pylist() == [{"a": "{}"}]
     (tmp_path / "one.json").write_text('[{"a": 1}, 2]')
     assert "objects" in refused(tmp_path / "one.json", tmp_path / "out2")
 
@@ -333,8 +420,48 @@ def test_files_of_arrow_keep_their_columns(form: str, table: pa.Table, tmp_path:
     assert read.equals(table)
     assert read.schema.metadata[b"huggingface"] == b"{}"
     assert "loaders shuffle" in refused(source, tmp_path / "out2", "--shuffle")
+    if form == "stream":
+        cut = (source / "data-1.arrow").read_bytes()[:-8]
+        (tmp_path / "cut.arrow").write_bytes(cut)
+        assert "no end" in refused(tmp_path / "cut.arrow", tmp_path / "out2")
     (source / "data-2.arrow").write_bytes(b"ARROW1\0\0 and nothing else")
     assert "data-2.arrow" in refused(source, tmp_path / "out2")
+
+
+def test_arrow_that_parquet_has_no_place_for(tmp_path: Path) -> None:
+    def file(name: str, table: pa.Table) -> Path:
+        pyarrow.feather.write_feather(table, tmp_path / name, compression="uncompressed")
+        return tmp_path / name
+
+    moments = [0, None, 1_700_000_000]
+    times = pa.table(
+        {
+            "second": pa.array(moments, pa.timestamp("s", "UTC")),
+            "day": pa.array([0, 86_400_000, None], pa.date64()),
+            "time": pa.array([1, 2, None], pa.time32("s")),
+        }
+    )
+    write(file("times.arrow", times), tmp_path / "times")
+    read = pq.read_table(tmp_path / "times")
+    assert read["second"].type == pa.timestamp("ms", "UTC")
+    assert read.to_pydict() == times.to_pydict()
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    with pa.OSFile(str(tmp_path / "union.arrow"), "wb") as out, pa.ipc.new_file(out, pa.schema([("u", union.type)])) as writer:
+        writer.write_batch(pa.record_batch([union], ["u"]))
+    assert 'column "u"' in refused(tmp_path / "union.arrow", tmp_path / "out")
+    assert "no place" in refused(file("fixed.arrow", pa.table({"f": pa.array([b""], pa.binary(0))})), tmp_path / "out")
+    assert "no rows" in refused(file("none.arrow", pa.table({"a": pa.array([], pa.int64())})), tmp_path / "out")
+    whole = file("times.arrow", times).read_bytes()
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for place in rng.integers(8, len(whole), 6):
+            damaged[place] = rng.integers(256)
+        (tmp_path / "damaged.arrow").write_bytes(damaged)
+        process = start(tmp_path / "damaged.arrow", tmp_path / "damaged")
+        _, err = process.communicate()
+        assert process.returncode in (0, 2) and "panicked" not in err, err
+        subprocess.run(["rm", "-rf", tmp_path / "damaged"], check=True)
 
 
 def mds(folder: Path, rows: list[dict[str, Any]], compression: str | None) -> None:
@@ -414,13 +541,17 @@ def test_coco_gives_boxes_and_classes(photos: Path, tmp_path: Path) -> None:
     decode = {"image": fb.Image.resize(64, 96), "boxes": fb.Boxes(of="image", format="xywh")}
     [batch] = fb.Loader(tmp_path / "out", decode=decode, batch_size=6, shuffle=None)
     np.testing.assert_allclose(batch["boxes"][0], [[2, 4, 7, 8], [18, 18, 4, 4]])
+    annotations["categories"].append({"id": 7, "name": "again"})
+    file.write_text(json.dumps(annotations))
+    assert "two categories" in refused(photos, tmp_path / "out2", "--coco", file)
+    annotations["categories"].pop()
     annotations["annotations"][0]["category_id"] = 1
     file.write_text(json.dumps(annotations))
     assert "no category 1" in refused(photos, tmp_path / "out2", "--coco", file)
     assert "no file" in (error := refused(tmp_path, tmp_path / "out2", "--coco", file)).lower() or "No such file" in error
 
 
-@pytest.mark.parametrize("names", ["names: [kite, train]", "path: x\nnames:\n  0: kite\n  1: 'train'\n", "names:\n- kite\n- train"])
+@pytest.mark.parametrize("names", ["names: [kite, train]", "path: x\nnames:\n  0: kite\n  1: 'train'\n", "names:\n- kite\n- train", "names: {'0': kite, '1': train}"])
 def test_yolo_gives_boxes_in_pixels(names: str, tmp_path: Path) -> None:
     images, labels = tmp_path / "set/images/train", tmp_path / "set/labels/train"
     images.mkdir(parents=True)
@@ -436,7 +567,7 @@ def test_yolo_gives_boxes_in_pixels(names: str, tmp_path: Path) -> None:
     (labels / "0.txt").write_text("1 0.5 0.5 0.5 0.5\n0 0.25 0.5 0.1 0.2\n")
     (labels / "1.txt").write_text("")
     (labels / "3.txt").write_text("0 0.5 0.5 0.5 0.5\n")
-    (tmp_path / "set/data.yaml").write_text(names)
+    (tmp_path / "set" / ("coco8.yaml" if "path" in names else "data.yaml")).write_text(names)
     process = start(images, tmp_path / "out", "--yolo")
     _, err = process.communicate()
     assert process.returncode == 0, err
@@ -450,6 +581,8 @@ def test_yolo_gives_boxes_in_pixels(names: str, tmp_path: Path) -> None:
     assert "2.txt" in error and "line 1" in error
     (labels / "2.txt").write_text("2 0.1 0.1 0.2 0.2\n")
     assert "class 2" in refused(images, tmp_path / "out2", "--yolo")
+    (labels / "2.txt").write_text("1 20 20 10 10\n")
+    assert "from 0 to 1" in refused(images, tmp_path / "out2", "--yolo")
 
 
 def test_a_folder_without_such_files_is_refused(photos: Path, tmp_path: Path) -> None:

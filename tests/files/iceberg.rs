@@ -392,7 +392,7 @@ fn metadata_that_leads_elsewhere_or_lies_is_refused_with_its_place() {
         (json!({"file_path": format!("{WRITTEN}/../a")}), "leads out of the table in /"),
         (json!({"file_path": format!("{WRITTEN}//a")}), "a location that no file has"),
         (json!({"file_path": "/dev/zero"}), "leads out of the table in /"),
-        (json!({"file_format": "ORC"}), "rows in a file of ORC"),
+        (json!({"file_format": "ORC"}), "rows in a file of format ORC"),
         (json!({"content": 7}), "of a kind that is not known, 7"),
         (json!({"record_count": -1}), "lacks a count of rows"),
         (json!({"file_size_in_bytes": 12}), "/a: "),

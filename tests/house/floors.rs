@@ -17,7 +17,8 @@ const FLOORS: [&[&str]; 6] = [
     &["loader"],
 ];
 
-/// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
+/// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before
+/// its own line.
 const LOADER: [&[&str]; 19] = [
     // Values, and state that threads share: each by itself.
     &["slot"],

@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! folder ─ source ─► what it holds: images, tars, tables ─┐
-//!                                                          ├─ parts ─► one Parquet file each, put in place when whole
+//!                                                          ├─ parts ─► one Parquet file each
 //! destination ─► files that an interrupted run completed ─┘
 //! ```
 
 mod archives;
-mod arrow;
+mod arrow_files;
 mod boxes;
 mod cells;
 mod coco;
-mod csv;
+mod csv_files;
 mod folder;
 mod images;
-mod json;
+mod json_files;
+mod kept;
 mod layout;
 mod mds;
 mod parts;
@@ -29,28 +30,29 @@ use forebay_base::{Error, Place, Result};
 use serde::Serialize;
 
 use self::parts::Job;
-use self::source::Source;
+use self::source::WriteSource;
 use super::console::{Console, note};
 use super::location::{open, parse_options};
 use super::options::check_threads;
 use super::units::{self, bytes, counted, local_path, seconds};
 
-/// Writes a folder of images, WebDataset tars, COCO or YOLO annotations, CSV, JSON lines, Arrow files or MDS shards
-/// as well-laid-out Parquet.
+/// Writes a folder of images, WebDataset tars, COCO or YOLO annotations, CSV, JSON lines, Arrow files or
+/// MDS shards as well-laid-out Parquet.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder of the files, or one of them; it is only read
     #[arg(value_name = "FROM", value_parser = local_path())]
     from: PathBuf,
-    /// Folder or URL that gets the Parquet files: empty, not there yet, or begun by an interrupted run of the same
-    /// command
+    /// Folder or URL that gets the Parquet files: empty, not there yet, or begun by an interrupted run of
+    /// the same command
     #[arg(value_name = "OUT")]
     to: String,
     /// COCO's annotations of the images, a JSON file: their boxes and classes
     #[arg(long, value_name = "FILE", value_parser = local_path(), conflicts_with = "yolo")]
     coco: Option<PathBuf>,
-    /// YOLO's annotations: for images/a.jpg those of labels/a.txt, with the names of the classes from data.yaml
+    /// YOLO's annotations: for images/a.jpg those of labels/a.txt, with the names of the classes from
+    /// data.yaml
     #[arg(long)]
     yolo: bool,
     /// Mix the rows once, by this seed: images of a class lie together in their folder
@@ -94,7 +96,7 @@ The same command continues an interrupted run where it stopped. Files that are r
 /// The report of `forebay write`.
 #[derive(Serialize)]
 struct WriteReport {
-    /// What was read, such as "images".
+    /// The kind of the files that were read, such as "images".
     kind: &'static str,
     rows: u64,
     files: u64,
@@ -115,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .num_threads(args.threads.unwrap_or(0))
         .build()
         .map_err(|error| Error::not_started("the threads that read", &error))?;
-    let source = pool.install(|| args.source())?;
+    let (source, left_out) = pool.install(|| args.source())?;
     let job = Job {
         source: &source,
         from: &args.from,
@@ -129,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut progress = console.progress("writing", "bytes", source.bytes());
     let written = job.write(&mut |bytes| progress.advance(bytes))?;
     drop(progress);
-    source.remarks().iter().for_each(note);
+    left_out.iter().chain(&source.remarks()).for_each(note);
     let report = WriteReport {
         kind: source.kind(),
         rows: open(vec![args.to.clone()], &args.storage_options)?.rows(),
@@ -155,7 +157,7 @@ fn describe(report: &WriteReport, args: &Args) -> String {
         seconds(*time)
     )];
     if *files_before > 0 {
-        lines.push(format!("an interrupted run had completed {}", counted(*files_before, "file")));
+        lines.push(format!("{} had been completed before", counted(*files_before, "file")));
     }
     lines.push(format!("columns: {}", columns.join(", ")));
     match classes.len() {
@@ -172,14 +174,16 @@ fn describe(report: &WriteReport, args: &Args) -> String {
 }
 
 impl Args {
-    /// Finds out what is to be written.
-    fn source(&self) -> Result<Source> {
+    /// Finds out what is to be written, and what to tell of the files that are not.
+    fn source(&self) -> Result<(WriteSource, Option<String>)> {
         let place = || Place::file(self.from.display().to_string());
-        let source = match (&self.coco, self.yolo) {
-            (Some(annotations), _) => Source::Rows(Box::new(coco::Coco::open(&self.from, annotations)?)),
-            (None, true) => Source::Rows(Box::new(yolo::Yolo::open(&self.from)?)),
+        let (source, left_out) = match (&self.coco, self.yolo) {
+            (Some(annotations), _) => {
+                (WriteSource::Rows(Box::new(coco::Coco::open(&self.from, annotations)?)), None)
+            }
+            (None, true) => (WriteSource::Rows(Box::new(yolo::Yolo::open(&self.from)?)), None),
             (None, false) => {
-                let columns = cells::Wanted {
+                let columns = cells::NamedColumns {
                     files: self.files.clone(),
                     base64: self.base64.clone(),
                     text: self.text.clone(),
@@ -187,7 +191,7 @@ impl Args {
                 source::open(&self.from, columns).map_err(|error| error.at(place()))?
             }
         };
-        if let (Source::Tables(_), Some(_)) = (&source, self.shuffle) {
+        if let (WriteSource::Tables(_), Some(_)) = (&source, self.shuffle) {
             let error =
                 Error::invalid(format!("--shuffle mixes images, and this folder has {}", source.kind()));
             return Err(error.at(place()).hint("leave it out: loaders shuffle rows as they read them"));
@@ -200,7 +204,7 @@ impl Args {
                 return Err(Error::invalid(cause).at(place()).hint("leave it out"));
             }
         }
-        Ok(source)
+        Ok((source, left_out))
     }
 
     /// The options that decide what is written, for the record of the job.

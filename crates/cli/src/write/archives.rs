@@ -1,6 +1,6 @@
 //! WebDataset's tars: neighbouring files with one name and different endings are one row.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::os::unix::fs::FileExt;
@@ -12,27 +12,32 @@ use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use rayon::prelude::*;
-use tar::Archive;
+use tar::{Archive, EntryType};
 
-use super::folder::{Found, IMAGES};
+use super::folder::{DiskFile, IMAGES};
 use super::layout::{self, Feature};
-use super::source::{Rows, place, unreadable};
+use super::source::{RowSource, place, unreadable};
+use crate::units::counted;
 
 /// The column of the names that the files of a row share.
 const KEY: &str = "__key__";
+/// The characters of a text that a message shows.
+const SHOWN_CHARS: usize = 20;
 /// The column of the only image of each row.
 const IMAGE: &str = "image";
 
 /// The rows of all tars.
 pub(super) struct Archives {
-    tars: Vec<Found>,
-    samples: Vec<Sample>,
-    columns: Vec<Column>,
+    tars: Vec<DiskFile>,
+    samples: Vec<TarRow>,
+    columns: Vec<MemberColumn>,
     schema: SchemaRef,
+    /// The number of files that belong to no row.
+    others: u64,
 }
 
 /// Neighbouring files of a tar.
-struct Sample {
+struct TarRow {
     tar: usize,
     key: String,
     /// By their endings in small letters.
@@ -47,16 +52,16 @@ struct Member {
 }
 
 /// A column that is written.
-struct Column {
+struct MemberColumn {
     name: String,
     /// The endings whose files it holds, of which a row has at most one.
     endings: BTreeSet<String>,
-    form: Form,
+    form: MemberForm,
 }
 
 /// The content of the files of a column.
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum MemberForm {
     Bytes,
     Text,
     /// A whole number in digits.
@@ -65,22 +70,23 @@ enum Form {
 
 impl Archives {
     /// Reads the headers of all files of all tars, and not their contents.
-    pub(super) fn open(tars: Vec<Found>) -> Result<Self> {
-        let samples: Vec<Vec<Sample>> = tars
+    pub(super) fn open(tars: Vec<DiskFile>) -> Result<Self> {
+        let read: Vec<(Vec<TarRow>, u64)> = tars
             .par_iter()
             .enumerate()
             .map(|(tar, found)| samples(tar, &found.path).map_err(|error| error.at(place(&found.path))))
             .collect::<Result<_>>()?;
-        let samples: Vec<Sample> = samples.into_iter().flatten().collect();
+        let others = read.iter().map(|(_, others)| others).sum();
+        let samples: Vec<TarRow> = read.into_iter().flat_map(|(samples, _)| samples).collect();
         if samples.is_empty() {
             return Err(Error::invalid("the tars hold no files").hint("there is nothing to write"));
         }
-        let columns = columns(&samples);
-        let field = |column: &Column| {
+        let columns = columns(&samples)?;
+        let field = |column: &MemberColumn| {
             let of = match column.form {
-                Form::Bytes => DataType::Binary,
-                Form::Text => DataType::Utf8,
-                Form::Int => DataType::Int64,
+                MemberForm::Bytes => DataType::Binary,
+                MemberForm::Text => DataType::Utf8,
+                MemberForm::Int => DataType::Int64,
             };
             let is_missing = samples.iter().any(|sample| column.member(sample).is_none());
             Field::new(&column.name, of, is_missing)
@@ -88,22 +94,22 @@ impl Archives {
         let fields: Vec<Field> = std::iter::once(Field::new(KEY, DataType::Utf8, false))
             .chain(columns.iter().map(field))
             .collect();
-        let feature = |column: &Column| match column.form {
-            Form::Bytes if column.endings.iter().all(|ending| IMAGES.contains(&ending.as_str())) => {
+        let feature = |column: &MemberColumn| match column.form {
+            MemberForm::Bytes if column.endings.iter().all(|ending| IMAGES.contains(&ending.as_str())) => {
                 Feature::Image
             }
-            Form::Bytes => Feature::Value("binary"),
-            Form::Text => Feature::Value("string"),
-            Form::Int => Feature::Value("int64"),
+            MemberForm::Bytes => Feature::Value("binary"),
+            MemberForm::Text => Feature::Value("string"),
+            MemberForm::Int => Feature::Value("int64"),
         };
         let mut features = vec![(KEY, Feature::Value("string"))];
         features.extend(columns.iter().map(|column| (column.name.as_str(), feature(column))));
         let schema = Arc::new(Schema::new(fields).with_metadata(layout::features(&features)));
-        Ok(Archives { tars, samples, columns, schema })
+        Ok(Archives { tars, samples, columns, schema, others })
     }
 
     /// The files of a column in these rows.
-    fn contents(&self, column: &Column, rows: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn contents(&self, column: &MemberColumn, rows: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
         rows.par_iter()
             .map(|row| {
                 let sample = &self.samples[*row];
@@ -116,7 +122,7 @@ impl Archives {
             .collect()
     }
 
-    fn values(&self, column: &Column, rows: &[usize]) -> Result<ArrayRef> {
+    fn values(&self, column: &MemberColumn, rows: &[usize]) -> Result<ArrayRef> {
         let contents = self.contents(column, rows)?;
         let place = |row: usize| {
             let sample = &self.samples[rows[row]];
@@ -126,17 +132,19 @@ impl Archives {
             let text = content.map(String::from_utf8).transpose();
             text.map_err(|_| Error::new(ErrorKind::Corrupt, "this text is not UTF-8").at(place(row)))
         };
-        if column.form == Form::Bytes {
+        if column.form == MemberForm::Bytes {
             return Ok(Arc::new(BinaryArray::from_iter(contents)));
         }
         let texts: Vec<Option<String>> = contents.into_iter().enumerate().map(text).collect::<Result<_>>()?;
-        if column.form == Form::Text {
+        if column.form == MemberForm::Text {
             return Ok(Arc::new(StringArray::from(texts)));
         }
         let number = |(row, text): (usize, &Option<String>)| {
             let number = text.as_ref().map(|text| text.trim().parse::<i64>()).transpose();
             number.map_err(|_| {
-                Error::new(ErrorKind::Corrupt, "a file .cls does not hold a whole number").at(place(row))
+                let start: String = text.iter().flat_map(|text| text.chars()).take(SHOWN_CHARS).collect();
+                Error::new(ErrorKind::Corrupt, format!("a file .cls holds no whole number: {start:?}"))
+                    .at(place(row))
             })
         };
         let numbers: Vec<Option<i64>> = texts.iter().enumerate().map(number).collect::<Result<_>>()?;
@@ -144,7 +152,7 @@ impl Archives {
     }
 }
 
-impl Rows for Archives {
+impl RowSource for Archives {
     fn kind(&self) -> &'static str {
         "WebDataset tars"
     }
@@ -162,7 +170,7 @@ impl Rows for Archives {
     }
 
     fn identity(&self, row: usize) -> String {
-        let Sample { tar, key, members } = &self.samples[row];
+        let TarRow { tar, key, members } = &self.samples[row];
         let bytes: Vec<String> = members.values().map(|member| member.bytes.to_string()).collect();
         format!("{} {key} {}", self.tars[*tar].relative, bytes.join(" "))
     }
@@ -175,37 +183,77 @@ impl Rows for Archives {
         }
         RecordBatch::try_new(self.schema.clone(), columns).or_fail()
     }
+
+    fn remarks(&self) -> Vec<String> {
+        let others = counted(self.others, "file");
+        let remark = format!("left out, since their names have no ending: {others}");
+        if self.others > 0 { vec![remark] } else { Vec::new() }
+    }
 }
 
-impl Column {
+impl MemberColumn {
     /// The file of a row that belongs to this column.
-    fn member(&self, sample: &Sample) -> Option<Member> {
+    fn member(&self, sample: &TarRow) -> Option<Member> {
         self.endings.iter().find_map(|ending| sample.members.get(ending)).copied()
     }
 }
 
-/// The rows of one tar.
-fn samples(tar: usize, path: &Path) -> Result<Vec<Sample>> {
+/// The rows of one tar, and the number of its files that belong to none.
+fn samples(tar: usize, path: &Path) -> Result<(Vec<TarRow>, u64)> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();
     let damaged =
         |error: std::io::Error| Error::new(ErrorKind::Corrupt, format!("the tar is damaged: {error}"));
     let mut archive = Archive::new(BufReader::new(file));
-    let mut samples: Vec<Sample> = Vec::new();
+    // Tars that were put one behind the other have zeros between them.
+    archive.set_ignore_zeros(true);
+    let mut samples: Vec<TarRow> = Vec::new();
+    let mut keys: HashSet<String> = HashSet::new();
+    // Hard links refer to a file by its name.
+    let mut members: HashMap<String, Member> = HashMap::new();
+    let mut others = 0;
     for entry in archive.entries_with_seek().map_err(damaged)? {
-        let entry = entry.map_err(damaged)?;
-        if !entry.header().entry_type().is_file() {
-            continue;
-        }
-        let name = entry.path().map_err(damaged)?.to_string_lossy().into_owned();
-        let member = Member { offset: entry.raw_file_position(), bytes: entry.size() };
+        let mut entry = entry.map_err(damaged)?;
+        let name = utf8(&entry.path_bytes())?;
+        let kind = entry.header().entry_type();
+        let is_sparse = kind.is_gnu_sparse() || has_sparse_notes(&mut entry).map_err(damaged)?;
+        let member = match kind {
+            EntryType::Directory => continue,
+            _ if is_sparse => {
+                let error = Error::new(ErrorKind::Unsupported, format!("{name} is sparse"));
+                return Err(error.hint("make the tar again without -S"));
+            }
+            EntryType::Link => {
+                let link = utf8(&entry.link_name_bytes().unwrap_or_default())?;
+                let found = members.get(&link).copied();
+                found.ok_or_else(|| {
+                    let cause = format!("{name} is a link to {link}, which is not before it");
+                    Error::new(ErrorKind::Corrupt, cause)
+                })?
+            }
+            EntryType::Symlink => {
+                let error = Error::new(ErrorKind::Unsupported, format!("{name} is a symbolic link"));
+                return Err(error.hint("make the tar again with --dereference"));
+            }
+            kind if !kind.is_file() => continue,
+            _ => Member { offset: entry.raw_file_position(), bytes: entry.size() },
+        };
         if member.offset.checked_add(member.bytes).is_none_or(|end| end > length) {
             return Err(Error::new(ErrorKind::Corrupt, format!("the tar ends within {name}"))
                 .hint("copying it may have been interrupted: copy it again"));
         }
-        let Some((key, ending)) = split(&name) else { continue };
+        members.insert(name.clone(), member);
+        let Some((key, ending)) = split(&name) else {
+            others += 1;
+            continue;
+        };
         if samples.last().is_none_or(|sample| sample.key != key) {
-            samples.push(Sample { tar, key: key.to_owned(), members: BTreeMap::new() });
+            if !keys.insert(key.to_owned()) {
+                let cause = format!("the files of {key} are not together in the tar");
+                return Err(Error::new(ErrorKind::Corrupt, cause)
+                    .hint("make it again with --sort=name: neighbouring files are one row"));
+            }
+            samples.push(TarRow { tar, key: key.to_owned(), members: BTreeMap::new() });
         }
         let Some(sample) = samples.last_mut() else { continue };
         if sample.members.insert(ending.clone(), member).is_some() {
@@ -213,11 +261,32 @@ fn samples(tar: usize, path: &Path) -> Result<Vec<Sample>> {
                 .hint("WebDataset gives each row a name of its own"));
         }
     }
-    Ok(samples)
+    Ok((samples, others))
 }
 
-/// The name of a row and the ending of one of its files: the name of the file is divided at its first dot. Notes of
-/// the tar itself and files without an ending belong to no row.
+/// A name in a tar, without the folder `./` in front.
+fn utf8(name: &[u8]) -> Result<String> {
+    let name = std::str::from_utf8(name).map_err(|_| {
+        let shown = String::from_utf8_lossy(name);
+        Error::new(ErrorKind::Unsupported, format!("the name of a file is not UTF-8: {shown:?}"))
+            .hint("rename it, and make the tar again")
+    })?;
+    Ok(name.strip_prefix("./").unwrap_or(name).to_owned())
+}
+
+/// Whether the notes in front of a file (PAX) say that it is sparse.
+fn has_sparse_notes<R: std::io::Read>(entry: &mut tar::Entry<'_, R>) -> std::io::Result<bool> {
+    let Some(notes) = entry.pax_extensions()? else { return Ok(false) };
+    for note in notes {
+        if note?.key_bytes().starts_with(b"GNU.sparse.") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The name of a row and the ending of one of its files: the name of the file is divided at its first dot.
+/// Notes of the tar itself and files without an ending belong to no row.
 fn split(name: &str) -> Option<(&str, String)> {
     let base = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + name[base..].find('.')?;
@@ -226,32 +295,38 @@ fn split(name: &str) -> Option<(&str, String)> {
     is_row.then(|| (key, ending.to_ascii_lowercase()))
 }
 
-/// A column for each ending. Images are one column if no row has two of them. A dot would part a column from a
-/// field of it, and becomes an underscore.
-fn columns(samples: &[Sample]) -> Vec<Column> {
+/// A column for each ending. Images are one column if no row has two of them. A dot would part a column
+/// from a field of it, and becomes an underscore.
+fn columns(samples: &[TarRow]) -> Result<Vec<MemberColumn>> {
     let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
     let is_image = |ending: &str| IMAGES.contains(&ending);
-    let images = |sample: &Sample| sample.members.keys().filter(|ending| is_image(ending)).count();
+    let images = |sample: &TarRow| sample.members.keys().filter(|ending| is_image(ending)).count();
     let has_one_image = samples.iter().all(|sample| images(sample) <= 1);
-    let mut columns: Vec<Column> = Vec::new();
+    let mut columns: Vec<MemberColumn> = Vec::new();
     for ending in endings {
         let name = match has_one_image && is_image(ending) {
             true => IMAGE.to_owned(),
             false => ending.replace('.', "_"),
         };
         let form = match ending.as_str() {
-            "cls" => Form::Int,
-            "txt" | "text" | "json" => Form::Text,
-            _ => Form::Bytes,
+            "cls" => MemberForm::Int,
+            "txt" | "text" | "json" => MemberForm::Text,
+            _ => MemberForm::Bytes,
         };
-        match columns.iter_mut().find(|column| column.name == name && column.form == form) {
-            Some(column) => {
+        match columns.iter_mut().find(|column| column.name == name) {
+            Some(column) if name == IMAGE && is_image(ending) && column.form == form => {
                 column.endings.insert(ending.clone());
             }
-            None => columns.push(Column { name, endings: BTreeSet::from([ending.clone()]), form }),
+            None if name != KEY => {
+                columns.push(MemberColumn { name, endings: BTreeSet::from([ending.clone()]), form });
+            }
+            _ => {
+                let error = Error::invalid(format!("files .{ending} would be a second column {name}"));
+                return Err(error.hint("give them another ending"));
+            }
         }
     }
-    columns
+    Ok(columns)
 }
 
 #[cfg(test)]

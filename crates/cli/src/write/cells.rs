@@ -4,19 +4,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use forebay_arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use rayon::prelude::*;
 
 use super::source::{place, unreadable};
 use super::values::ValueType;
 
+/// Base64 with or without padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 /// The columns that the user names.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct NamedColumns {
     /// Columns of paths of files.
     pub(super) files: Vec<String>,
     /// Columns of base64.
@@ -26,17 +32,17 @@ pub(super) struct Wanted {
 }
 
 /// A column that is written.
-pub(super) struct Column {
+pub(super) struct WrittenColumn {
     pub(super) name: String,
     pub(super) of: ValueType,
     /// Whether any row has no value.
     pub(super) has_nulls: bool,
-    form: Form,
+    form: CellForm,
 }
 
-/// What a cell of text stands for.
+/// The meaning of a cell of text.
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum CellForm {
     /// Itself.
     Value,
     /// The path of a file, from the folder of the table.
@@ -44,14 +50,30 @@ enum Form {
     Base64,
 }
 
-impl Wanted {
+impl NamedColumns {
     /// Whether a column stays text.
     pub(super) fn is_text(&self, name: &str) -> bool {
         [&self.text, &self.files, &self.base64].iter().any(|names| names.iter().any(|text| text == name))
     }
 
+    /// Whether the cells of a column stand for bytes.
+    pub(super) fn is_bytes(&self, name: &str) -> bool {
+        [&self.files, &self.base64].iter().any(|names| names.iter().any(|text| text == name))
+    }
+
     /// The columns with what the user says of them.
-    pub(super) fn columns(&self, found: Vec<(String, ValueType, bool)>) -> Result<Vec<Column>> {
+    pub(super) fn columns(&self, found: Vec<(String, ValueType, bool)>) -> Result<Vec<WrittenColumn>> {
+        if found.is_empty() {
+            return Err(Error::invalid("the rows have no columns").hint("there is nothing to write"));
+        }
+        let twice = |name: &&String| {
+            [&self.files, &self.base64, &self.text].iter().filter(|names| names.contains(name)).count() > 1
+        };
+        if let Some(name) = self.files.iter().chain(&self.base64).find(twice) {
+            let error =
+                Error::invalid(format!("two of --files, --base64 and --text name the column {name:?}"));
+            return Err(error.hint("name it in one of them"));
+        }
         for name in self.files.iter().chain(&self.base64).chain(&self.text) {
             if !found.iter().any(|(column, ..)| column == name) {
                 let error = Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}"));
@@ -61,20 +83,20 @@ impl Wanted {
         }
         let column = |(name, of, has_nulls): (String, ValueType, bool)| {
             let form = match () {
-                () if self.files.contains(&name) => Form::Path,
-                () if self.base64.contains(&name) => Form::Base64,
-                () => Form::Value,
+                () if self.files.contains(&name) => CellForm::Path,
+                () if self.base64.contains(&name) => CellForm::Base64,
+                () => CellForm::Value,
             };
-            Column { name, of, has_nulls, form }
+            WrittenColumn { name, of, has_nulls, form }
         };
         Ok(found.into_iter().map(column).collect())
     }
 }
 
 /// The schema of the columns.
-pub(super) fn schema(columns: &[Column]) -> SchemaRef {
-    let field = |column: &Column| {
-        let of = if column.form == Form::Value { column.of.data_type() } else { DataType::Binary };
+pub(super) fn schema(columns: &[WrittenColumn]) -> SchemaRef {
+    let field = |column: &WrittenColumn| {
+        let of = if column.form == CellForm::Value { column.of.data_type() } else { DataType::Binary };
         Field::new(&column.name, of, column.has_nulls)
     };
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
@@ -82,14 +104,14 @@ pub(super) fn schema(columns: &[Column]) -> SchemaRef {
 
 /// Rows of a table whose columns hold `texts` and other values; `first` is the ordinal of the first row.
 pub(super) fn batch(
-    columns: &[Column],
+    columns: &[WrittenColumn],
     schema: &SchemaRef,
     values: Vec<ArrayRef>,
     table: &Path,
     first: u64,
 ) -> Result<RecordBatch> {
     let cells = columns.iter().zip(values).map(|(column, values)| match column.form {
-        Form::Value => Ok(values),
+        CellForm::Value => Ok(values),
         form => bytes(form, &values, table).map_err(|(row, error)| {
             error.at(Place::default().row(first + row as u64).column(column.name.as_str()))
         }),
@@ -98,35 +120,45 @@ pub(super) fn batch(
         true => error.at(place(table)),
         false => error,
     })?;
-    RecordBatch::try_new(schema.clone(), cells).or_fail()
+    RecordBatch::try_new(schema.clone(), cells).map_err(|error| {
+        // The columns were found in these rows.
+        Error::new(ErrorKind::Corrupt, format!("the file changed while it was read: {error}"))
+            .at(place(table))
+            .hint("remove what was written, and write it again")
+    })
 }
 
 /// The bytes that cells of text stand for.
-fn bytes(form: Form, texts: &ArrayRef, table: &Path) -> Result<ArrayRef, (usize, Error)> {
+fn bytes(form: CellForm, texts: &ArrayRef, table: &Path) -> Result<ArrayRef, (usize, Error)> {
     let texts = texts.as_string::<i32>();
     let cell = |row: usize| match texts.is_null(row) {
         true => Ok(None),
+        // CSV has no other null.
+        false if texts.value(row).is_empty() => Ok(None),
         false => meant(form, texts.value(row), table).map(Some).map_err(|error| (row, error)),
     };
     let cells: Vec<Option<Vec<u8>>> = (0..texts.len()).into_par_iter().map(cell).collect::<Result<_, _>>()?;
     Ok(Arc::new(BinaryArray::from_iter(cells)))
 }
 
-fn meant(form: Form, text: &str, table: &Path) -> Result<Vec<u8>> {
+fn meant(form: CellForm, text: &str, table: &Path) -> Result<Vec<u8>> {
     match form {
-        Form::Path => {
+        CellForm::Path => {
             let path = table.parent().unwrap_or(Path::new("")).join(text);
             std::fs::read(&path).map_err(|error| {
                 unreadable(&path, &error).hint("paths are from the folder of the table that names them")
             })
         }
-        Form::Base64 | Form::Value => {
+        CellForm::Base64 | CellForm::Value => {
             let encoded = match text.strip_prefix("data:").and_then(|rest| rest.split_once(',')) {
-                Some((_, encoded)) => encoded,
+                Some((head, encoded)) if head.ends_with(";base64") => encoded,
+                Some(_) => {
+                    return Err(Error::new(ErrorKind::Unsupported, "this data URI does not hold base64"));
+                }
                 None => text,
             };
             let compact: String = encoded.split_ascii_whitespace().collect();
-            STANDARD.decode(compact).map_err(|error| {
+            LENIENT.decode(compact.replace('-', "+").replace('_', "/")).map_err(|error| {
                 Error::new(ErrorKind::Corrupt, format!("this is not base64: {error}"))
                     .hint("name in --base64 only columns that hold base64 or data URIs of it")
             })

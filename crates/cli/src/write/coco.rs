@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use super::boxes::{self, Annotated, PixelBox};
-use super::source::{Rows, place, read_file, unreadable};
+use super::source::{RowSource, place, read_file, read_found, unreadable};
 use crate::units::counted;
 
 /// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
@@ -71,8 +71,12 @@ impl Coco {
                 .at(at())
                 .hint("there is nothing to write"));
         }
+        let listed = read.categories.len();
         let categories: BTreeMap<u64, String> =
             read.categories.into_iter().map(|category| (category.id, category.name)).collect();
+        if categories.len() != listed {
+            return Err(damaged("two categories have one identifier".to_owned()));
+        }
         let numbers: HashMap<u64, i64> =
             categories.keys().enumerate().map(|(number, id)| (*id, number as i64)).collect();
         let classes: Vec<String> = categories.into_values().collect();
@@ -125,7 +129,7 @@ impl Coco {
     }
 }
 
-impl Rows for Coco {
+impl RowSource for Coco {
     fn kind(&self) -> &'static str {
         "images with boxes"
     }
@@ -149,8 +153,8 @@ impl Rows for Coco {
 
     fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
         let read = |row: &usize| {
-            let CocoImage { path, name, boxes, labels, .. } = &self.images[*row];
-            let image = read_file(path)?;
+            let CocoImage { path, name, bytes, boxes, labels } = &self.images[*row];
+            let image = read_found(path, *bytes)?;
             Ok(Annotated { image, path: name, boxes: boxes.clone(), labels: labels.clone() })
         };
         let rows: Vec<Annotated<'_>> = rows.par_iter().map(read).collect::<Result<_>>()?;

@@ -10,7 +10,7 @@ use super::source::{place, unreadable};
 
 /// A file that was found.
 #[derive(Clone)]
-pub(super) struct Found {
+pub(super) struct DiskFile {
     pub(super) path: PathBuf,
     /// Its path from the folder that was searched, with `/` between folders.
     pub(super) relative: String,
@@ -56,8 +56,22 @@ impl FoundKind {
     }
 }
 
+impl FoundKind {
+    /// The files in words.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            FoundKind::Mds => "shards of MDS",
+            FoundKind::Tar => "tars",
+            FoundKind::Arrow => "files of Arrow",
+            FoundKind::Csv => "CSV",
+            FoundKind::Json => "JSON",
+            FoundKind::Image => "images by their names",
+        }
+    }
+}
+
 /// The kind of a folder: images count only where most files are images, or nothing else is known.
-pub(super) fn kind(found: &[Found]) -> Option<FoundKind> {
+pub(super) fn kind(found: &[DiskFile]) -> Option<FoundKind> {
     let count = |kind| found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(kind)).count();
     if count(FoundKind::Mds) > 0 && found.iter().any(|file| file.relative.contains(".mds")) {
         return Some(FoundKind::Mds);
@@ -72,20 +86,28 @@ pub(super) fn kind(found: &[Found]) -> Option<FoundKind> {
     }
 }
 
-/// All files in and below `from`, without hidden ones, in the order of their relative paths; or `from` itself.
-pub(super) fn find(from: &Path) -> Result<Vec<Found>> {
+/// All files in and below `from`, without hidden ones, in the order of their relative paths; or `from`
+/// itself.
+pub(super) fn find(from: &Path) -> Result<Vec<DiskFile>> {
     let about = fs::metadata(from).map_err(|error| unreadable(from, &error))?;
     if about.is_file() {
         let relative = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok(vec![Found { path: from.to_owned(), relative, bytes: about.len() }]);
+        return Ok(vec![DiskFile { path: from.to_owned(), relative, bytes: about.len() }]);
     }
     let mut found = Vec::new();
-    search(from, "", &mut found)?;
+    search(from, "", &mut Vec::new(), &mut found)?;
     found.sort_by(|a, b| a.relative.cmp(&b.relative));
     Ok(found)
 }
 
-fn search(folder: &Path, prefix: &str, found: &mut Vec<Found>) -> Result<()> {
+/// Adds the files of a folder and of those in it. `above` has the real paths of the folders above, so that a
+/// link to one of them is not followed.
+fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Vec<DiskFile>) -> Result<()> {
+    let real = folder.canonicalize().map_err(|error| unreadable(folder, &error))?;
+    if above.contains(&real) {
+        return Ok(());
+    }
+    above.push(real);
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
     for entry in entries {
         let entry = entry.map_err(|error| unreadable(folder, &error))?;
@@ -98,16 +120,14 @@ fn search(folder: &Path, prefix: &str, found: &mut Vec<Found>) -> Result<()> {
             continue;
         }
         let relative = format!("{prefix}{name}");
-        let kind = entry.file_type().map_err(|error| unreadable(&path, &error))?;
-        if kind.is_dir() {
-            search(&path, &format!("{relative}/"), found)?;
-            continue;
-        }
-        // A link to a file is that file; one to a folder could lead back to where it is.
+        // A link is what it leads to.
         let about = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
-        if about.is_file() {
-            found.push(Found { path, relative, bytes: about.len() });
+        if about.is_dir() {
+            search(&path, &format!("{relative}/"), above, found)?;
+        } else if about.is_file() {
+            found.push(DiskFile { path, relative, bytes: about.len() });
         }
     }
+    above.pop();
     Ok(())
 }

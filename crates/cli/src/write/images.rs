@@ -9,30 +9,28 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
 use rayon::prelude::*;
 
-use super::folder::Found;
+use super::folder::DiskFile;
 use super::layout::{self, Feature};
-use super::source::{Rows, read_file};
+use super::source::{RowSource, read_found};
 use crate::units::counted;
 
-/// The images of a folder. The first folder of an image's path is its class; without such folders there are no
-/// classes.
+/// The images of a folder. The first folder of an image's path is its class; without such folders there are
+/// no classes.
 pub(super) struct ClassFolders {
-    images: Vec<Found>,
+    images: Vec<DiskFile>,
     /// The class of each image.
     labels: Vec<i64>,
     classes: Vec<String>,
     schema: SchemaRef,
-    /// The number of files that are no images.
-    others: usize,
 }
 
 impl ClassFolders {
-    pub(super) fn open(images: Vec<Found>, others: usize) -> Result<Self> {
-        let folder = |image: &Found| image.relative.split_once('/').map(|(folder, _)| folder.to_owned());
+    pub(super) fn open(images: Vec<DiskFile>) -> Result<Self> {
+        let folder = |image: &DiskFile| image.relative.split_once('/').map(|(folder, _)| folder.to_owned());
         let names: BTreeSet<String> = images.iter().filter_map(folder).collect();
         let has_classes = images.iter().all(|image| folder(image).is_some());
         let classes: Vec<String> = if has_classes { names.into_iter().collect() } else { Vec::new() };
-        let label = |image: &Found| {
+        let label = |image: &DiskFile| {
             let place = classes.binary_search(&folder(image).unwrap_or_default());
             place.map_or(-1, |place| place as i64)
         };
@@ -47,11 +45,11 @@ impl ClassFolders {
         features.push(("path", Feature::Value("string")));
         let metadata = layout::features(&features);
         let schema = Arc::new(Schema::new(fields).with_metadata(metadata));
-        Ok(ClassFolders { images, labels, classes, schema, others })
+        Ok(ClassFolders { images, labels, classes, schema })
     }
 }
 
-impl Rows for ClassFolders {
+impl RowSource for ClassFolders {
     fn kind(&self) -> &'static str {
         "images"
     }
@@ -74,7 +72,7 @@ impl Rows for ClassFolders {
 
     fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
         let images: Result<Vec<Vec<u8>>> =
-            rows.par_iter().map(|row| read_file(&self.images[*row].path)).collect();
+            rows.par_iter().map(|row| read_found(&self.images[*row].path, self.images[*row].bytes)).collect();
         let paths = rows.iter().map(|row| self.images[*row].relative.as_str());
         let mut columns: Vec<ArrayRef> = vec![Arc::new(BinaryArray::from_iter_values(images?))];
         if !self.classes.is_empty() {
@@ -90,9 +88,9 @@ impl Rows for ClassFolders {
 
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        if self.others > 0 {
-            let files = counted(self.others as u64, "file");
-            remarks.push(format!("left out, since their names are not those of images: {files}"));
+        let empty = self.images.iter().filter(|image| image.bytes == 0).count() as u64;
+        if empty > 0 {
+            remarks.push(format!("written although they hold nothing: {}", counted(empty, "image")));
         }
         if self.classes.is_empty() && self.images.iter().any(|image| image.relative.contains('/')) {
             remarks.push("no classes: some images are in no folder of their own".to_owned());

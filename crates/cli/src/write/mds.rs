@@ -5,13 +5,15 @@
 //! sample  sizes u32 × columns without a fixed size │ values of all columns
 //! ```
 //!
-//! All numbers are little-endian. <https://docs.mosaicml.com/projects/streaming/en/stable/preparing_datasets/dataset_format.html>
+//! All numbers are little-endian. The format is described at
+//! <https://docs.mosaicml.com/projects/streaming/en/stable/preparing_datasets/dataset_format.html>.
 
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
 use forebay_arrow::array::{
     ArrayRef, BinaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
     Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
@@ -21,16 +23,16 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::Deserialize;
 
-use super::folder::{Found, FoundKind};
+use super::folder::{DiskFile, FoundKind};
 use super::sizes::BATCH_ROWS;
-use super::source::{Tables, beside, place, read_file};
+use super::source::{TableSource, beside, place, read_file};
 
 /// The shards of a folder and of those in it.
 pub(super) struct MdsShards {
     /// The shards, each at the place of its file.
-    files: Vec<Found>,
+    files: Vec<DiskFile>,
     shards: Vec<Shard>,
-    columns: Vec<Column>,
+    columns: Vec<MdsColumn>,
     schema: SchemaRef,
 }
 
@@ -54,12 +56,12 @@ struct ShardFile {
 }
 
 #[derive(Deserialize)]
-struct Index {
+struct MdsIndex {
     shards: Vec<Shard>,
 }
 
 /// A column that is written.
-struct Column {
+struct MdsColumn {
     name: String,
     encoding: Encoding,
     /// The bytes of each value; `None` if a sample says them.
@@ -71,14 +73,14 @@ struct Column {
 enum Encoding {
     Text,
     Bytes,
-    Number(Number),
+    Number(MdsNumber),
     /// An array of one shape.
-    Tensor(Number, usize),
+    Tensor(MdsNumber, usize),
 }
 
 /// A type of numbers.
 #[derive(Clone, Copy, PartialEq)]
-enum Number {
+enum MdsNumber {
     Int8,
     Int16,
     Int32,
@@ -93,18 +95,18 @@ enum Number {
 
 impl MdsShards {
     /// Reads the indexes among the files.
-    pub(super) fn open(found: &[Found]) -> Result<Self> {
+    pub(super) fn open(found: &[DiskFile]) -> Result<Self> {
         let indexes = found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Mds));
-        let (mut files, mut shards): (Vec<Found>, Vec<Shard>) = (Vec::new(), Vec::new());
+        let (mut files, mut shards): (Vec<DiskFile>, Vec<Shard>) = (Vec::new(), Vec::new());
         for index in indexes {
-            let about: Index = serde_json::from_slice(&read_file(&index.path)?).map_err(|error| {
+            let about: MdsIndex = serde_json::from_slice(&read_file(&index.path)?).map_err(|error| {
                 Error::new(ErrorKind::Corrupt, format!("this is not the index of MDS: {error}"))
                     .at(place(&index.path))
             })?;
             for shard in about.shards {
                 let (path, bytes) = shard.stored(&index.path)?;
                 let relative = format!("{}/{}", index.relative, shard.raw_data.basename);
-                files.push(Found { path, relative, bytes });
+                files.push(DiskFile { path, relative, bytes });
                 shards.push(shard);
             }
         }
@@ -154,7 +156,7 @@ impl MdsShards {
     }
 }
 
-impl Tables for MdsShards {
+impl TableSource for MdsShards {
     fn kind(&self) -> &'static str {
         "MDS shards"
     }
@@ -163,27 +165,29 @@ impl Tables for MdsShards {
         self.schema.clone()
     }
 
-    fn files(&self) -> &[Found] {
+    fn files(&self) -> &[DiskFile] {
         &self.files
     }
 
     fn read(&self, file: usize, take: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let (path, shard) = (&self.files[file].path, &self.shards[file]);
         let stored = read_file(path)?;
-        let raw = match path.extension().is_some_and(|ending| ending == "zstd" || ending == "zst") {
-            true => {
-                let mut raw = Vec::new();
-                let limit = shard.raw_data.bytes.saturating_add(1);
-                let unpacked = zstd::Decoder::new(&stored[..])
-                    .and_then(|decoder| decoder.take(limit).read_to_end(&mut raw));
-                unpacked.map_err(|error| {
-                    Error::new(ErrorKind::Corrupt, format!("the shard cannot be unpacked: {error}"))
-                        .hint("copy it again")
-                })?;
-                raw
+        let mut raw = Vec::new();
+        let limit = shard.raw_data.bytes.saturating_add(1);
+        let unpacked = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("zstd") => {
+                zstd::Decoder::new(&stored[..]).and_then(|decoder| decoder.take(limit).read_to_end(&mut raw))
             }
-            false => stored,
+            Some("gz") => MultiGzDecoder::new(&stored[..]).take(limit).read_to_end(&mut raw),
+            _ => {
+                raw = stored;
+                Ok(raw.len())
+            }
         };
+        unpacked.map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("the shard cannot be unpacked: {error}"))
+                .hint("copy it again")
+        })?;
         if raw.len() as u64 != shard.raw_data.bytes {
             let cause =
                 format!("the shard has {} bytes, and its index says {}", raw.len(), shard.raw_data.bytes);
@@ -215,6 +219,12 @@ impl Shard {
                 return Err(error.at(place(index)));
             }
             let path = beside(index, &file.basename);
+            let ending = Path::new(&file.basename).extension().and_then(|ending| ending.to_str());
+            if path.exists() && !matches!(ending, Some("mds" | "zstd" | "gz")) {
+                let cause = format!("shards with the ending {:?} are not read", ending.unwrap_or_default());
+                let error = Error::new(ErrorKind::Unsupported, cause).at(place(&path));
+                return Err(error.hint("unpack them: zstd and gz are read"));
+            }
             if path.exists() {
                 return Ok((path, file.bytes));
             }
@@ -225,7 +235,7 @@ impl Shard {
         Err(error.at(place(&beside(index, &self.raw_data.basename))))
     }
 
-    fn columns(&self) -> Result<Vec<Column>> {
+    fn columns(&self) -> Result<Vec<MdsColumn>> {
         let Shard { column_names, column_encodings, column_sizes, .. } = self;
         let names: HashSet<&String> = column_names.iter().collect();
         if names.len() != column_names.len()
@@ -252,7 +262,7 @@ impl Shard {
                     )
                     .at(Place::default().column(name.as_str())));
                 }
-                Ok(Column { name: name.clone(), encoding, bytes: *bytes })
+                Ok(MdsColumn { name: name.clone(), encoding, bytes: *bytes })
             })
             .collect()
     }
@@ -263,14 +273,14 @@ impl Encoding {
         Some(match text {
             "str" | "json" | "str_int" | "str_float" | "str_decimal" => Encoding::Text,
             "bytes" | "jpeg" | "png" => Encoding::Bytes,
-            "int" => Encoding::Number(Number::Int64),
+            "int" => Encoding::Number(MdsNumber::Int64),
             _ => match text.strip_prefix("ndarray:") {
-                None => Encoding::Number(Number::of_text(text)?),
+                None => Encoding::Number(MdsNumber::of_text(text)?),
                 Some(form) => {
                     let (of, shape) = form.split_once(':')?;
                     let mut sides = shape.split(',').map(|side| side.trim().parse::<usize>().ok());
                     let length = sides.try_fold(1_usize, |length, side| length.checked_mul(side?))?;
-                    Encoding::Tensor(Number::of_text(of)?, length)
+                    Encoding::Tensor(MdsNumber::of_text(of)?, length)
                 }
             },
         })
@@ -313,48 +323,48 @@ impl Encoding {
     }
 }
 
-fn item(of: Number) -> Arc<Field> {
+fn item(of: MdsNumber) -> Arc<Field> {
     Arc::new(Field::new_list_field(of.data_type(), false))
 }
 
-impl Number {
+impl MdsNumber {
     fn of_text(text: &str) -> Option<Self> {
         Some(match text {
-            "int8" => Number::Int8,
-            "int16" => Number::Int16,
-            "int32" => Number::Int32,
-            "int64" => Number::Int64,
-            "uint8" => Number::UInt8,
-            "uint16" => Number::UInt16,
-            "uint32" => Number::UInt32,
-            "uint64" => Number::UInt64,
-            "float32" => Number::Float32,
-            "float64" => Number::Float64,
+            "int8" => MdsNumber::Int8,
+            "int16" => MdsNumber::Int16,
+            "int32" => MdsNumber::Int32,
+            "int64" => MdsNumber::Int64,
+            "uint8" => MdsNumber::UInt8,
+            "uint16" => MdsNumber::UInt16,
+            "uint32" => MdsNumber::UInt32,
+            "uint64" => MdsNumber::UInt64,
+            "float32" => MdsNumber::Float32,
+            "float64" => MdsNumber::Float64,
             _ => return None,
         })
     }
 
     fn bytes(self) -> usize {
         match self {
-            Number::Int8 | Number::UInt8 => 1,
-            Number::Int16 | Number::UInt16 => 2,
-            Number::Int32 | Number::UInt32 | Number::Float32 => 4,
-            Number::Int64 | Number::UInt64 | Number::Float64 => 8,
+            MdsNumber::Int8 | MdsNumber::UInt8 => 1,
+            MdsNumber::Int16 | MdsNumber::UInt16 => 2,
+            MdsNumber::Int32 | MdsNumber::UInt32 | MdsNumber::Float32 => 4,
+            MdsNumber::Int64 | MdsNumber::UInt64 | MdsNumber::Float64 => 8,
         }
     }
 
     fn data_type(self) -> DataType {
         match self {
-            Number::Int8 => DataType::Int8,
-            Number::Int16 => DataType::Int16,
-            Number::Int32 => DataType::Int32,
-            Number::Int64 => DataType::Int64,
-            Number::UInt8 => DataType::UInt8,
-            Number::UInt16 => DataType::UInt16,
-            Number::UInt32 => DataType::UInt32,
-            Number::UInt64 => DataType::UInt64,
-            Number::Float32 => DataType::Float32,
-            Number::Float64 => DataType::Float64,
+            MdsNumber::Int8 => DataType::Int8,
+            MdsNumber::Int16 => DataType::Int16,
+            MdsNumber::Int32 => DataType::Int32,
+            MdsNumber::Int64 => DataType::Int64,
+            MdsNumber::UInt8 => DataType::UInt8,
+            MdsNumber::UInt16 => DataType::UInt16,
+            MdsNumber::UInt32 => DataType::UInt32,
+            MdsNumber::UInt64 => DataType::UInt64,
+            MdsNumber::Float32 => DataType::Float32,
+            MdsNumber::Float64 => DataType::Float64,
         }
     }
 
@@ -368,16 +378,16 @@ impl Number {
             }};
         }
         match self {
-            Number::Int8 => numbers!(Int8Array, i8),
-            Number::Int16 => numbers!(Int16Array, i16),
-            Number::Int32 => numbers!(Int32Array, i32),
-            Number::Int64 => numbers!(Int64Array, i64),
-            Number::UInt8 => numbers!(UInt8Array, u8),
-            Number::UInt16 => numbers!(UInt16Array, u16),
-            Number::UInt32 => numbers!(UInt32Array, u32),
-            Number::UInt64 => numbers!(UInt64Array, u64),
-            Number::Float32 => numbers!(Float32Array, f32),
-            Number::Float64 => numbers!(Float64Array, f64),
+            MdsNumber::Int8 => numbers!(Int8Array, i8),
+            MdsNumber::Int16 => numbers!(Int16Array, i16),
+            MdsNumber::Int32 => numbers!(Int32Array, i32),
+            MdsNumber::Int64 => numbers!(Int64Array, i64),
+            MdsNumber::UInt8 => numbers!(UInt8Array, u8),
+            MdsNumber::UInt16 => numbers!(UInt16Array, u16),
+            MdsNumber::UInt32 => numbers!(UInt32Array, u32),
+            MdsNumber::UInt64 => numbers!(UInt64Array, u64),
+            MdsNumber::Float32 => numbers!(Float32Array, f32),
+            MdsNumber::Float64 => numbers!(Float64Array, f64),
         }
     }
 }

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_arrow::array::RecordBatch;
+use forebay_arrow::datatypes::DataType;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_store::source::{Destination, is_inside};
+use forebay_store::source::{Destination, Resumed, is_inside};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use rayon::ThreadPool;
@@ -20,7 +23,7 @@ use tokio::runtime::Runtime;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::layout;
-use super::source::{Rows, Source, Tables};
+use super::source::{RowSource, TableSource, WriteSource};
 use crate::random::Random;
 
 /// The largest row group, unless the user says otherwise.
@@ -31,12 +34,14 @@ const SMALL_ROW_GROUP_BYTES: u64 = 1 << 20;
 const MIN_ROW_GROUPS: u64 = 16;
 /// The number of row groups in a file.
 const ROW_GROUPS_PER_FILE: usize = 16;
+/// Parquet that nests deeper is not read.
+const MAX_DEPTH: usize = 60;
 /// The threads that send files to a store.
 const SENDING_THREADS: usize = 2;
 
 /// All that decides what is written, and to where.
 pub(super) struct Job<'a> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a WriteSource,
     pub(super) from: &'a Path,
     pub(super) to: &'a str,
     /// The options of the store that is written to.
@@ -52,7 +57,7 @@ pub(super) struct Job<'a> {
 
 /// The result of writing.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct JobTotals {
     pub(super) files: u64,
     pub(super) bytes: u64,
     /// Files that an interrupted run had completed.
@@ -61,7 +66,7 @@ pub(super) struct Written {
 
 /// A file that is written.
 #[derive(Debug, PartialEq)]
-enum Part {
+enum WrittenPart {
     /// Rows of the order, divided into row groups.
     Rows(Vec<Range<usize>>),
     /// Files that are read from the first row to the last.
@@ -70,7 +75,17 @@ enum Part {
 
 impl Job<'_> {
     /// Writes all files that are not there yet. `done` is called with the bytes that were read.
-    pub(super) fn write(&self, done: &mut (dyn FnMut(u64) + Send)) -> Result<Written> {
+    pub(super) fn write(&self, done: &mut (dyn FnMut(u64) + Send)) -> Result<JobTotals> {
+        for field in self.source.schema().fields() {
+            if depth(field.data_type()) > MAX_DEPTH {
+                let error = Error::new(
+                    ErrorKind::Unsupported,
+                    format!("a column nests more than {MAX_DEPTH} levels deep"),
+                );
+                let place = Place::file(self.from.display().to_string()).column(field.name().as_str());
+                return Err(error.at(place).hint("--text writes a column of JSON as text"));
+            }
+        }
         let destination = Destination::parse(self.to, &self.storage)?;
         if is_inside(self.to, &self.from.display().to_string())? {
             let error = Error::invalid("the folder is inside the one that is read");
@@ -83,19 +98,28 @@ impl Job<'_> {
             .map_err(|error| Error::not_started("the threads that send files", &error))?;
         let order = self.order();
         let parts = self.parts(&order);
-        let complete = wait(&runtime, destination.resume(&self.record(&order)))?;
-        let mut output =
-            Output { job: self, destination, runtime, order, complete, written: Written::default() };
+        let Resumed { complete, lock } = wait(&runtime, destination.resume(&self.record(&order)))?;
+        let mut output = PartWriter {
+            job: self,
+            destination,
+            runtime,
+            order,
+            complete,
+            written: JobTotals::default(),
+            rows: AtomicU64::new(0),
+        };
         for (number, part) in parts.iter().enumerate() {
             output.write_part(part, &name(number, parts.len()), done)?;
         }
+        output.check_rows()?;
         output.destination.finish()?;
+        drop(lock);
         Ok(output.written)
     }
 
     /// The rows in the order in which they are written.
     fn order(&self) -> Vec<usize> {
-        let Source::Rows(rows) = self.source else { return Vec::new() };
+        let WriteSource::Rows(rows) = self.source else { return Vec::new() };
         let mut order: Vec<usize> = (0..rows.len()).collect();
         if let Some(seed) = self.shuffle {
             let mut random = Random::new(seed, 0);
@@ -113,17 +137,20 @@ impl Job<'_> {
         self.row_group_bytes.unwrap_or(fitting).max(1)
     }
 
-    fn parts(&self, order: &[usize]) -> Vec<Part> {
+    fn parts(&self, order: &[usize]) -> Vec<WrittenPart> {
         let limit = self.row_group_bytes();
         match self.source {
-            Source::Rows(rows) => {
+            WriteSource::Rows(rows) => {
                 let groups = runs(order.len(), limit, |row| rows.row_bytes(order[row]));
-                groups.chunks(ROW_GROUPS_PER_FILE).map(|groups| Part::Rows(groups.to_vec())).collect()
+                groups.chunks(ROW_GROUPS_PER_FILE).map(|groups| WrittenPart::Rows(groups.to_vec())).collect()
             }
-            Source::Tables(tables) => {
+            WriteSource::Tables(tables) => {
                 let limit = limit.saturating_mul(ROW_GROUPS_PER_FILE as u64);
                 let files = tables.files();
-                runs(files.len(), limit, |file| files[file].bytes).into_iter().map(Part::Tables).collect()
+                runs(files.len(), limit, |file| files[file].bytes)
+                    .into_iter()
+                    .map(WrittenPart::Tables)
+                    .collect()
             }
         }
     }
@@ -136,11 +163,11 @@ impl Job<'_> {
             hash.update(text.as_bytes());
         };
         let count = match self.source {
-            Source::Rows(rows) => {
+            WriteSource::Rows(rows) => {
                 order.iter().for_each(|row| add(&rows.identity(*row)));
                 rows.len()
             }
-            Source::Tables(tables) => {
+            WriteSource::Tables(tables) => {
                 let files = tables.files();
                 files.iter().for_each(|file| add(&format!("{} {}", file.relative, file.bytes)));
                 files.len()
@@ -161,18 +188,25 @@ impl Job<'_> {
 }
 
 /// The work on the files of one job.
-struct Output<'a> {
+struct PartWriter<'a> {
     job: &'a Job<'a>,
     destination: Destination,
     runtime: Runtime,
     order: Vec<usize>,
     /// The names of files that an interrupted run completed.
     complete: BTreeSet<String>,
-    written: Written,
+    written: JobTotals,
+    /// The rows that this run wrote.
+    rows: AtomicU64,
 }
 
-impl Output<'_> {
-    fn write_part(&mut self, part: &Part, name: &str, done: &mut (dyn FnMut(u64) + Send)) -> Result<()> {
+impl PartWriter<'_> {
+    fn write_part(
+        &mut self,
+        part: &WrittenPart,
+        name: &str,
+        done: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<()> {
         self.written.files += 1;
         if self.complete.contains(name) {
             self.written.files_before += 1;
@@ -199,12 +233,24 @@ impl Output<'_> {
         })
     }
 
-    fn bytes_of(&self, part: &Part) -> u64 {
+    /// Refuses a job that found no rows.
+    fn check_rows(&self) -> Result<()> {
+        match self.rows.load(Relaxed) > 0 || self.written.files_before > 0 {
+            true => Ok(()),
+            false => {
+                self.destination.abandon();
+                let error = Error::invalid("the files have no rows").hint("there is nothing to write");
+                Err(error.at(Place::file(self.job.from.display().to_string())))
+            }
+        }
+    }
+
+    fn bytes_of(&self, part: &WrittenPart) -> u64 {
         match (part, self.job.source) {
-            (Part::Rows(groups), Source::Rows(rows)) => {
+            (WrittenPart::Rows(groups), WriteSource::Rows(rows)) => {
                 groups.iter().flat_map(Clone::clone).map(|row| rows.row_bytes(self.order[row])).sum()
             }
-            (Part::Tables(files), Source::Tables(tables)) => {
+            (WrittenPart::Tables(files), WriteSource::Tables(tables)) => {
                 tables.files()[files.clone()].iter().map(|file| file.bytes).sum()
             }
             _ => 0,
@@ -212,20 +258,21 @@ impl Output<'_> {
     }
 
     /// Writes one file.
-    fn make(&self, part: &Part, path: &Path, done: &mut (dyn FnMut(u64) + Send)) -> Result<()> {
+    fn make(&self, part: &WrittenPart, path: &Path, done: &mut (dyn FnMut(u64) + Send)) -> Result<()> {
         let schema = self.job.source.schema();
         let file = File::create(path).or_fail()?;
         let properties = layout::properties(&schema);
         let mut writer = to_disk(ArrowWriter::try_new(file, schema, Some(properties)))?;
         match (part, self.job.source) {
-            (Part::Rows(groups), Source::Rows(rows)) => {
+            (WrittenPart::Rows(groups), WriteSource::Rows(rows)) => {
                 self.write_rows(&**rows, groups, &mut writer, done)?
             }
-            (Part::Tables(files), Source::Tables(tables)) => {
+            (WrittenPart::Tables(files), WriteSource::Tables(tables)) => {
                 self.write_tables(&**tables, files.clone(), &mut writer, done)?;
             }
             // Parts are those of the source.
-            (Part::Rows(_), Source::Tables(_)) | (Part::Tables(_), Source::Rows(_)) => {}
+            (WrittenPart::Rows(_), WriteSource::Tables(_))
+            | (WrittenPart::Tables(_), WriteSource::Rows(_)) => {}
         }
         to_disk(writer.into_inner())?.sync_all().or_fail()
     }
@@ -234,7 +281,7 @@ impl Output<'_> {
     #[allow(clippy::disallowed_methods, reason = "it runs in the command's own pool")]
     fn write_rows(
         &self,
-        rows: &dyn Rows,
+        rows: &dyn RowSource,
         groups: &[Range<usize>],
         writer: &mut ArrowWriter<File>,
         done: &mut (dyn FnMut(u64) + Send),
@@ -245,6 +292,7 @@ impl Output<'_> {
             let Some(batch) = next.take() else { break };
             let batch = batch?;
             let mut write = || -> Result<()> {
+                self.rows.fetch_add(batch.num_rows() as u64, Relaxed);
                 to_disk(writer.write(&batch))?;
                 to_disk(writer.flush())?;
                 done(group.clone().map(|row| rows.row_bytes(self.order[row])).sum());
@@ -261,7 +309,7 @@ impl Output<'_> {
     /// Writes the rows of files one after another, and ends a row group when it is large enough.
     fn write_tables(
         &self,
-        tables: &dyn Tables,
+        tables: &dyn TableSource,
         files: Range<usize>,
         writer: &mut ArrowWriter<File>,
         done: &mut (dyn FnMut(u64) + Send),
@@ -270,6 +318,7 @@ impl Output<'_> {
         for file in files {
             let about = &tables.files()[file];
             let read = tables.read(file, &mut |batch: RecordBatch| {
+                self.rows.fetch_add(batch.num_rows() as u64, Relaxed);
                 to_disk(writer.write(&batch))?;
                 match writer.in_progress_size() >= limit {
                     true => to_disk(writer.flush()),
@@ -290,6 +339,22 @@ impl Output<'_> {
 #[allow(clippy::disallowed_methods, reason = "the runtime is the command's own")]
 fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
+}
+
+/// The levels of a type in Parquet, which has two for a list.
+fn depth(of: &DataType) -> usize {
+    match of {
+        DataType::Struct(fields) => {
+            1 + fields.iter().map(|field| depth(field.data_type())).max().unwrap_or(0)
+        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => 2 + depth(item.data_type()),
+        _ => 1,
+    }
 }
 
 /// Divides items into runs of at least `limit` bytes each, but for the last one.

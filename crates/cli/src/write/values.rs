@@ -16,6 +16,9 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
 use serde_json::Value;
 
+/// The largest whole number up to which float64 has all of them.
+const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+
 /// The type of a column, as far as its values show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum ValueType {
@@ -24,6 +27,8 @@ pub(super) enum ValueType {
     Null,
     Bool,
     Int,
+    /// A whole number of more than 53 bits, which a float64 would change.
+    Wide,
     /// A whole number that only 64 bits without a sign hold.
     Unsigned,
     Float,
@@ -38,6 +43,7 @@ impl fmt::Display for ValueType {
             ValueType::Null => "null",
             ValueType::Bool => "a truth value",
             ValueType::Int => "a whole number",
+            ValueType::Wide => "a whole number of more than 53 bits",
             ValueType::Unsigned => "a whole number of 2^63 or more",
             ValueType::Float => "a number",
             ValueType::Text => "text",
@@ -61,7 +67,7 @@ impl ValueType {
         Ok(match value {
             Value::Null => ValueType::Null,
             Value::Bool(_) => ValueType::Bool,
-            Value::Number(number) if number.is_i64() => ValueType::Int,
+            Value::Number(number) if number.is_i64() => ValueType::of_whole(number.as_i64().unwrap_or(0)),
             Value::Number(number) if number.is_u64() => ValueType::Unsigned,
             Value::Number(_) => ValueType::Float,
             Value::String(_) => ValueType::Text,
@@ -94,12 +100,22 @@ impl ValueType {
             "" => ValueType::Null,
             "true" | "false" | "True" | "False" | "TRUE" | "FALSE" => ValueType::Bool,
             _ if has_leading_zero => ValueType::Text,
-            _ if is_decimal && field.parse::<i64>().is_ok() => ValueType::Int,
+            "-0" => ValueType::Float,
+            _ if is_decimal && field.parse::<i64>().is_ok() => {
+                ValueType::of_whole(field.parse().unwrap_or(0))
+            }
             // More digits than a whole number has: an identifier.
             _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => ValueType::Text,
-            _ if is_decimal && field.parse::<f64>().is_ok() => ValueType::Float,
+            _ if is_decimal && field.parse::<f64>().is_ok_and(f64::is_finite) => ValueType::Float,
             _ if matches!(digits, "nan" | "NaN" | "inf" | "Infinity") => ValueType::Float,
             _ => ValueType::Text,
+        }
+    }
+
+    fn of_whole(number: i64) -> ValueType {
+        match number.unsigned_abs() <= MAX_EXACT {
+            true => ValueType::Int,
+            false => ValueType::Wide,
         }
     }
 
@@ -108,7 +124,8 @@ impl ValueType {
         match (&mut *self, other) {
             (_, ValueType::Null) => {}
             (ValueType::Null, other) => *self = other,
-            (ValueType::Int, ValueType::Float) => *self = ValueType::Float,
+            (ValueType::Int, wider @ (ValueType::Float | ValueType::Wide)) => *self = wider,
+            (ValueType::Wide, ValueType::Int) => {}
             (ValueType::Float, ValueType::Int) => {}
             (ValueType::List(item), ValueType::List(other)) => {
                 item.join(*other).map_err(|clash| clash.within("[]"))?;
@@ -130,10 +147,12 @@ impl ValueType {
         match self {
             ValueType::Null | ValueType::Text => DataType::Utf8,
             ValueType::Bool => DataType::Boolean,
-            ValueType::Int => DataType::Int64,
+            ValueType::Int | ValueType::Wide => DataType::Int64,
             ValueType::Unsigned => DataType::UInt64,
             ValueType::Float => DataType::Float64,
             ValueType::List(item) => DataType::List(item_field(item)),
+            // Parquet has no structures without fields: they are text of JSON.
+            ValueType::Struct(fields) if fields.is_empty() => DataType::Utf8,
             ValueType::Struct(fields) => DataType::Struct(struct_fields(fields)),
         }
     }
@@ -161,7 +180,7 @@ pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<Arr
         ValueType::Bool => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>())
         }
-        ValueType::Int => {
+        ValueType::Int | ValueType::Wide => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_i64)).collect::<Int64Array>())
         }
         ValueType::Unsigned => {
@@ -170,6 +189,7 @@ pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<Arr
         ValueType::Float => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_f64)).collect::<Float64Array>())
         }
+        ValueType::Struct(fields) if fields.is_empty() => from_json(values, &ValueType::Text)?,
         ValueType::Null | ValueType::Text => {
             let texts = values.iter().map(|value| match value {
                 None | Some(Value::Null) => None,
@@ -212,7 +232,7 @@ pub(super) fn from_fields<'a>(fields: impl Iterator<Item = Option<&'a str>>, of:
             let truth = |field: &str| field.eq_ignore_ascii_case("true");
             Arc::new(fields.map(|field| filled(field).map(truth)).collect::<BooleanArray>())
         }
-        ValueType::Int => {
+        ValueType::Int | ValueType::Wide => {
             Arc::new(fields.map(|field| filled(field)?.parse::<i64>().ok()).collect::<Int64Array>())
         }
         ValueType::Float => {
@@ -246,6 +266,9 @@ mod tests {
             ("nan", ValueType::Float),
             ("infinite", ValueType::Text),
             ("True", ValueType::Bool),
+            ("9007199254740993", ValueType::Wide),
+            ("-0", ValueType::Float),
+            ("1e400", ValueType::Text),
             ("", ValueType::Null),
             ("-", ValueType::Text),
         ] {

@@ -1,7 +1,8 @@
 //! Images with the annotations of YOLO: a text file for each, with a line for each box.
 //!
-//! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path has no
-//! folder `images`. A line has the class, and the middle and the size of the box as shares of the image.
+//! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path
+//! has no folder `images`. A line has the class, and the middle and the size of the box as shares of the
+//! image.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +14,18 @@ use rayon::prelude::*;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::boxes::{self, Annotated, PixelBox};
-use super::folder::{self, Found, FoundKind};
-use super::source::{Rows, place, read_file, unreadable};
-use crate::units::counted;
+use super::folder::{self, DiskFile, FoundKind};
+use super::source::{RowSource, place, read_file, read_found, unreadable};
+use crate::units::{count, counted};
 
-/// The file beside or above the images that names the classes.
-const DATA: &str = "data.yaml";
+/// Programs round shares to a little above 1.
+const MAX_SHARE: f32 = 1.001;
 /// How many folders up it is looked for.
 const MAX_FOLDERS_UP: usize = 3;
 
 /// The images of a folder with their annotations.
 pub(super) struct Yolo {
-    images: Vec<Found>,
+    images: Vec<DiskFile>,
     /// The boxes of each image.
     boxes: Vec<Vec<RelativeBox>>,
     classes: Vec<String>,
@@ -67,8 +68,8 @@ impl Yolo {
         let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
         if most >= classes.len() as i64 {
             let cause = format!(
-                "{DATA} names {}, and a box has the class {most}",
-                counted(classes.len() as u64, "class")
+                "{} names of classes are known, and a box has the class {most}",
+                count(classes.len() as u64)
             );
             return Err(Error::new(ErrorKind::Corrupt, cause).at(place(from)));
         }
@@ -77,7 +78,7 @@ impl Yolo {
     }
 }
 
-impl Rows for Yolo {
+impl RowSource for Yolo {
     fn kind(&self) -> &'static str {
         "images with boxes"
     }
@@ -101,7 +102,7 @@ impl Rows for Yolo {
     fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
         let read = |row: &usize| {
             let found = &self.images[*row];
-            let image = read_file(&found.path)?;
+            let image = read_found(&found.path, found.bytes)?;
             let size = Drawn::of(&Image::resize(1, 1).exif_orientation(true), &image, RowKey(0));
             let size = size.map_err(|error| error.at(place(&found.path)))?.seen();
             let boxes =
@@ -126,7 +127,8 @@ impl Rows for Yolo {
             ));
         }
         if !self.has_names {
-            remarks.push(format!("classes have no names: there is no {DATA} at the images or above them"));
+            remarks
+                .push("classes have no names: there is no data.yaml at the images or above them".to_owned());
         }
         remarks
     }
@@ -138,7 +140,7 @@ impl RelativeBox {
         let class = words.next()?.parse().ok().filter(|class| *class >= 0)?;
         let mut shares = [0.0; 4];
         for share in &mut shares {
-            *share = words.next()?.parse().ok().filter(|share: &f32| share.is_finite())?;
+            *share = words.next()?.parse().ok().filter(|share| (0.0..=MAX_SHARE).contains(share))?;
         }
         // Some programs add how sure they are of a box.
         (words.count() <= 1).then_some(RelativeBox { class, shares })
@@ -174,10 +176,12 @@ fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(path, &error)),
     };
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines =
+        text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let boxes = lines.map(|(number, line)| {
         RelativeBox::of_line(line).ok_or_else(|| {
-            let cause = format!("line {} is not a class and the four shares of a box", number + 1);
+            let cause =
+                format!("line {} is not a class and four shares of the image, from 0 to 1", number + 1);
             let error = Error::new(ErrorKind::Unsupported, cause).at(Place::file(path.display().to_string()));
             error.hint("outlines and key points of YOLO are not read")
         })
@@ -185,12 +189,28 @@ fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
     boxes.collect::<Result<_>>().map(Some)
 }
 
+/// The file that names the classes: `data.yaml`, or else the only file of YAML in a folder.
+fn data_file(from: &Path) -> Result<Option<PathBuf>> {
+    for folder in from.ancestors().take(MAX_FOLDERS_UP + 1) {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
+            let path = entry.map_err(|error| unreadable(folder, &error))?.path();
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            if matches!(ending, Some("yaml" | "yml")) && path.is_file() {
+                files.push(path);
+            }
+        }
+        let named = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == "data"));
+        if let Some(path) = named.or(files.first().filter(|_| files.len() == 1)) {
+            return Ok(Some(path.clone()));
+        }
+    }
+    Ok(None)
+}
+
 /// The names of the classes, from the file at the images or a few folders above.
 fn names(from: &Path) -> Result<Option<Vec<String>>> {
-    let folders = from.ancestors().take(MAX_FOLDERS_UP + 1);
-    let Some(path) = folders.map(|folder| folder.join(DATA)).find(|path| path.is_file()) else {
-        return Ok(None);
-    };
+    let Some(path) = data_file(from)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
     let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
     let documents =
@@ -206,7 +226,8 @@ fn names(from: &Path) -> Result<Option<Vec<String>>> {
         Some(Yaml::Array(names)) => names.iter().map(name).collect::<Result<_>>().map(Some),
         Some(Yaml::Hash(names)) => {
             let numbered = (0..names.len() as i64).map(|class| {
-                let found = names.get(&Yaml::Integer(class));
+                let quoted = Yaml::String(class.to_string());
+                let found = names.get(&Yaml::Integer(class)).or_else(|| names.get(&quoted));
                 name(found.ok_or_else(|| damaged(format!("the class {class} has no name")))?)
             });
             numbered.collect::<Result<_>>().map(Some)

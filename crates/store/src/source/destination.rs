@@ -27,6 +27,14 @@ const HIDDEN: &str = ".forebay-unfinished";
 /// Readers pass over its name.
 const JOB: &str = "_forebay_write.json";
 
+/// A job that begins or continues.
+pub struct Resumed {
+    /// The names of the files that are complete.
+    pub complete: BTreeSet<String>,
+    /// Keeps other processes of this machine from the folder, until it is dropped.
+    pub lock: Option<fs::File>,
+}
+
 /// The folder or prefix for new files.
 #[derive(Clone)]
 pub struct Destination(Where);
@@ -99,6 +107,10 @@ impl Destination {
             Where::Local(folder) => match fs::read_dir(folder) {
                 Ok(mut entries) => entries.next().is_some(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                    let error = Error::invalid("this is a file, or in one");
+                    return Err(error.at(self.place("")).hint("name a folder that does not exist yet"));
+                }
                 Err(error) => return Err(error.into_error().at(self.place(""))),
             },
             Where::Remote { remote, prefix } => {
@@ -115,16 +127,41 @@ impl Destination {
         }
     }
 
-    /// Begins the job that `record` describes, or continues it if it was interrupted, and returns the names of
-    /// the files that are complete.
+    /// Begins the job that `record` describes, or continues it if it was interrupted.
     ///
     /// # Errors
-    /// `Invalid` for a place that holds anything else, such as the files of another job.
-    pub async fn resume(&self, record: &str) -> Result<BTreeSet<String>> {
-        let Some(earlier) = self.job().await? else {
+    /// `Invalid` for a place that holds anything else, such as the files of another job, and for a folder of
+    /// this machine that another process writes to.
+    pub async fn resume(&self, record: &str) -> Result<Resumed> {
+        if self.job().await?.is_none() {
             self.check_empty().await?;
-            return self.begin(record).await.map(|()| BTreeSet::new());
-        };
+            self.begin(record).await?;
+        }
+        let lock = self.lock()?;
+        let complete = self.complete_files(record).await?;
+        Ok(Resumed { complete, lock })
+    }
+
+    /// Locks the record of a job in a local folder, until the file is dropped.
+    fn lock(&self) -> Result<Option<fs::File>> {
+        let Where::Local(folder) = &self.0 else { return Ok(None) };
+        let hidden = folder.join(HIDDEN).join(JOB);
+        let record = if hidden.exists() { hidden } else { folder.join(JOB) };
+        let file = fs::File::open(record).or_fail().map_err(|error: Error| error.at(self.place(JOB)))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => {
+                let error = Error::invalid("another process writes into this folder");
+                Err(error.at(self.place("")).hint("wait for it, or name another folder"))
+            }
+            // Some file systems have no locks.
+            Err(fs::TryLockError::Error(_)) => Ok(None),
+        }
+    }
+
+    /// The names of the files of the job that are complete.
+    async fn complete_files(&self, record: &str) -> Result<BTreeSet<String>> {
+        let earlier = self.job().await?.unwrap_or_default();
         if earlier != record {
             let error = Error::invalid(
                 "the folder has the files of another run: of other files, or with other options",

@@ -39,7 +39,7 @@ mod url;
 mod wire;
 
 pub use common_metadata::{StoredValue, common_values};
-pub use destination::{Destination, is_inside};
+pub use destination::{Destination, Resumed, is_inside};
 pub use footer::FOOTERS_AT_ONCE;
 pub use footer::Footers;
 pub use glob::{is_pattern, matches_name};

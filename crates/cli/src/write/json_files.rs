@@ -12,25 +12,28 @@ use rayon::prelude::*;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::cells::{self, Column, Wanted};
-use super::folder::Found;
+use super::cells::{self, NamedColumns, WrittenColumn};
+use super::folder::DiskFile;
 use super::sizes::{BATCH_ROWS, decompressed};
-use super::source::{Tables, place, unreadable};
+use super::source::{TableSource, place, unreadable};
 use super::values::{Clash, ValueType, from_json};
+
+/// The mark of the byte order, with which some programs begin a file.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A row: the values of its columns.
 type Object = Map<String, Value>;
 
 /// The files of one table. Columns are in the order of their names.
 pub(super) struct JsonFiles {
-    files: Vec<Found>,
-    columns: Vec<Column>,
+    files: Vec<DiskFile>,
+    columns: Vec<WrittenColumn>,
     schema: SchemaRef,
 }
 
 /// A column, as the rows show it.
 #[derive(Clone, Default)]
-struct Seen {
+struct JsonColumn {
     of: ValueType,
     /// The number of rows that have a value.
     values: u64,
@@ -38,14 +41,14 @@ struct Seen {
 
 impl JsonFiles {
     /// Reads all files once, for the types of the columns.
-    pub(super) fn open(files: Vec<Found>, wanted: Wanted) -> Result<Self> {
-        let seen: Vec<(BTreeMap<String, Seen>, u64)> =
+    pub(super) fn open(files: Vec<DiskFile>, wanted: NamedColumns) -> Result<Self> {
+        let seen: Vec<(BTreeMap<String, JsonColumn>, u64)> =
             files.par_iter().map(|file| look(&file.path, &wanted)).collect::<Result<_>>()?;
         let rows: u64 = seen.iter().map(|(_, rows)| rows).sum();
         if rows == 0 {
             return Err(Error::invalid("the files have no rows").hint("there is nothing to write"));
         }
-        let mut all: BTreeMap<String, Seen> = BTreeMap::new();
+        let mut all: BTreeMap<String, JsonColumn> = BTreeMap::new();
         for ((columns, _), file) in seen.into_iter().zip(&files) {
             for (name, column) in columns {
                 let known = all.entry(name.clone()).or_default();
@@ -69,7 +72,7 @@ impl JsonFiles {
     }
 }
 
-impl Tables for JsonFiles {
+impl TableSource for JsonFiles {
     fn kind(&self) -> &'static str {
         "JSON"
     }
@@ -78,7 +81,7 @@ impl Tables for JsonFiles {
         self.schema.clone()
     }
 
-    fn files(&self) -> &[Found] {
+    fn files(&self) -> &[DiskFile] {
         &self.files
     }
 
@@ -103,14 +106,14 @@ impl Tables for JsonFiles {
 }
 
 /// Reads a file for the types of its columns and the number of its rows.
-fn look(path: &Path, wanted: &Wanted) -> Result<(BTreeMap<String, Seen>, u64)> {
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+fn look(path: &Path, wanted: &NamedColumns) -> Result<(BTreeMap<String, JsonColumn>, u64)> {
+    let mut seen: BTreeMap<String, JsonColumn> = BTreeMap::new();
     let mut rows = 0;
     each_object(path, &mut |object, row| {
         rows += 1;
         for (name, value) in &object {
             if !seen.contains_key(name) {
-                seen.insert(name.clone(), Seen::default());
+                seen.insert(name.clone(), JsonColumn::default());
             }
             let Some(column) = seen.get_mut(name) else { continue };
             column.values += u64::from(!value.is_null());
@@ -137,6 +140,11 @@ fn each_object(path: &Path, take: &mut dyn FnMut(Object, u64) -> Result<()>) -> 
     let file = std::fs::File::open(path).map_err(|error| unreadable(path, &error))?;
     let mut reader = BufReader::new(decompressed(path, file)?);
     let head = reader.fill_buf().map_err(|error| unreadable(path, &error))?;
+    let has_mark = head.starts_with(MARK);
+    if has_mark {
+        reader.consume(MARK.len());
+    }
+    let head = reader.fill_buf().map_err(|error| unreadable(path, &error))?;
     let is_list = head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let read = if is_list { each_of_list(reader, take) } else { each_line(reader, path, take) };
     read.map_err(|error| if error.place().file.is_none() { error.at(place(path)) } else { error })
@@ -158,7 +166,9 @@ fn each_line(
             continue;
         }
         let object: Object = serde_json::from_slice(&line).map_err(|error| {
-            let cause = format!("line {number} is not an object of JSON: {error}");
+            let error = error.to_string();
+            let why = error.split(" at line ").next().unwrap_or(&error);
+            let cause = format!("line {number} is not an object of JSON: {why}");
             Error::new(ErrorKind::Corrupt, cause)
                 .hint("each line holds an object, or the file holds one list of them")
         })?;
