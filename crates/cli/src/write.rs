@@ -19,6 +19,8 @@ mod kept;
 mod layout;
 mod mds;
 mod parts;
+mod read;
+mod recognise;
 mod sizes;
 mod source;
 mod values;
@@ -188,7 +190,7 @@ impl Args {
                     base64: self.base64.clone(),
                     text: self.text.clone(),
                 };
-                source::open(&self.from, columns).map_err(|error| error.at(place()))?
+                recognise::open(&self.from, columns).map_err(|error| error.at(place()))?
             }
         };
         if let (WriteSource::Tables(_), Some(_)) = (&source, self.shuffle) {

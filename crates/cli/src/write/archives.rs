@@ -16,7 +16,8 @@ use tar::{Archive, EntryType};
 
 use super::folder::{DiskFile, IMAGES};
 use super::layout::{self, Feature};
-use super::source::{RowSource, place, unreadable};
+use super::read::{place, unreadable};
+use super::source::RowSource;
 use crate::units::counted;
 
 /// The column of the names that the files of a row share.

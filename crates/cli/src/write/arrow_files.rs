@@ -14,7 +14,8 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 
 use super::folder::DiskFile;
 use super::kept;
-use super::source::{TableSource, place, unreadable};
+use super::read::{place, unreadable};
+use super::source::TableSource;
 
 /// The first bytes of a file with a footer; a stream has none.
 const MAGIC: &[u8; 6] = b"ARROW1";

@@ -11,7 +11,7 @@ use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use rayon::prelude::*;
 
-use super::source::{place, unreadable};
+use super::read::{place, unreadable};
 use super::values::ValueType;
 
 /// Base64 with or without padding.

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use super::boxes::{self, Annotated, PixelBox};
-use super::source::{RowSource, place, read_file, read_found, unreadable};
+use super::read::{place, read_file, read_found, unreadable};
+use super::source::RowSource;
 use crate::units::counted;
 
 /// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.

@@ -11,8 +11,9 @@ use rayon::prelude::*;
 
 use super::cells::{self, NamedColumns, WrittenColumn};
 use super::folder::DiskFile;
+use super::read::{place, unreadable};
 use super::sizes::{BATCH_ROWS, decompressed, plain_name};
-use super::source::{TableSource, place, unreadable};
+use super::source::TableSource;
 use super::values::{ValueType, from_fields};
 use crate::units::counted;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, Result};
 
+use super::read::{place, unreadable};
 use super::sizes::plain_name;
-use super::source::{place, unreadable};
 
 /// A file that was found.
 #[derive(Clone)]

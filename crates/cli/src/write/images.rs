@@ -11,7 +11,8 @@ use rayon::prelude::*;
 
 use super::folder::DiskFile;
 use super::layout::{self, Feature};
-use super::source::{RowSource, read_found};
+use super::read::read_found;
+use super::source::RowSource;
 use crate::units::counted;
 
 /// The images of a folder. The first folder of an image's path is its class; without such folders there are

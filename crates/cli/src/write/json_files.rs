@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 
 use super::cells::{self, NamedColumns, WrittenColumn};
 use super::folder::DiskFile;
+use super::read::{place, unreadable};
 use super::sizes::{BATCH_ROWS, decompressed};
-use super::source::{TableSource, place, unreadable};
+use super::source::TableSource;
 use super::values::{Clash, ValueType, from_json};
 
 /// The mark of the byte order, with which some programs begin a file.

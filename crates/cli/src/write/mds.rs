@@ -24,8 +24,9 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::Deserialize;
 
 use super::folder::{DiskFile, FoundKind};
+use super::read::{beside, place, read_file};
 use super::sizes::BATCH_ROWS;
-use super::source::{TableSource, beside, place, read_file};
+use super::source::TableSource;
 
 /// The shards of a folder and of those in it.
 pub(super) struct MdsShards {

@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use forebay_base::Result;
 
-use super::source::unreadable;
+use super::read::unreadable;
 
 /// The rows of a table that are read at once.
 pub(super) const BATCH_ROWS: usize = 1024;

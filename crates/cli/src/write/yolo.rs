@@ -15,7 +15,8 @@ use yaml_rust2::{Yaml, YamlLoader};
 
 use super::boxes::{self, Annotated, PixelBox};
 use super::folder::{self, DiskFile, FoundKind};
-use super::source::{RowSource, place, read_file, read_found, unreadable};
+use super::read::{place, read_file, read_found, unreadable};
+use super::source::RowSource;
 use crate::units::{count, counted};
 
 /// Programs round shares to a little above 1.

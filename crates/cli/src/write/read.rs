@@ -1,0 +1,48 @@
+//! Reads files of this machine, with errors that name them.
+
+use std::path::{Path, PathBuf};
+
+use forebay_base::{Error, ErrorKind, Place, Result};
+
+/// The error of a file that cannot be read.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        // A compressed file that is cut or damaged.
+        std::io::ErrorKind::UnexpectedEof
+        | std::io::ErrorKind::InvalidData
+        | std::io::ErrorKind::InvalidInput => ErrorKind::Corrupt,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("this cannot be read: {error}")).at(place(path))
+}
+
+pub(super) fn place(path: &Path) -> Place {
+    Place::file(path.display().to_string())
+}
+
+/// Reads a whole file.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+/// Reads a file that had a number of bytes when it was found.
+pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
+    let content = read_file(path)?;
+    match content.len() as u64 == bytes {
+        true => Ok(content),
+        false => {
+            let cause = format!(
+                "the file changed while others were read: it had {bytes} bytes, and has {}",
+                content.len()
+            );
+            let error = Error::new(ErrorKind::Corrupt, cause);
+            Err(error.at(place(path)).hint("remove what was written, and write it again"))
+        }
+    }
+}
+
+/// The path of a file beside another one.
+pub(super) fn beside(file: &Path, name: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(name)
+}
