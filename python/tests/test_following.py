@@ -317,7 +317,7 @@ def test_bad_rows_are_placed_and_skipped(tmp_path: Path) -> None:
         ("boxes", {"boxes": [[1, 2, 3, float("inf")]]}, "inf as a coordinate"),
         ("boxes", {"boxes": [[3, 2, 1, 4]]}, "right or bottom side comes first"),
         ("labels", {"labels": [1, 2]}, "a list of 2 items for 1 boxes"),
-        ("labels", {"labels": None}, "null where"),
+        ("labels", {"labels": None}, "null in place of a list"),
         ("points", {"points": [[1.0]]}, "1 numbers where 2 are needed"),
         ("mask", {"mask": None}, "null where a mask is needed"),
         ("mask", {"mask": png(np.zeros((30, 20), np.uint8))}, "a mask of 20x30 pixels for an image of 30x20"),

@@ -311,7 +311,7 @@ def test_a_mix_is_used_as_a_loader(folders: tuple[Path, Path]) -> None:
     assert repr(mix).startswith("forebay.Mix([(<forebay.Dataset ") and "source=True" in repr(mix)
     batches = fb.adapters.Batches(mix, lambda batch: rows(batch))
     assert list(batches.epoch(0)) == first and len(batches) == 100
-    with pytest.raises(fb.InvalidError, match=r"call warm\(\) of their loaders"):
+    with pytest.raises(fb.InvalidError, match=r"call warm\(\) on the loaders of its sources"):
         mix.warm()
     running = iter(mix)
     next(running)

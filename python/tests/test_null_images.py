@@ -210,7 +210,7 @@ def test_a_cell_with_a_path_alone_stays_a_bad_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": pa.array(cells, CELL)}), tmp_path / "a.parquet")
     for options in ({"null_mask": ["image"]}, {"fill_null": {"image": 3}}):
         with fb.Loader(tmp_path, decode={"image": fb.Image.resize(4, 4)}, **options) as loader:
-            with pytest.raises(fb.BadRowError, match=r'row 2, column "image".*only its path is stored, "folder/b.png"'):
+            with pytest.raises(fb.BadRowError, match=r'row 2, column "image".*only the path of an image is stored, "folder/b.png"'):
                 list(loader)
         skip = fb.Skip(at_most=1)
         with fb.Loader(tmp_path, decode={"image": fb.Image.resize(4, 4)}, on_bad_row=skip, **options) as loader:

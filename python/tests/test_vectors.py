@@ -110,7 +110,7 @@ def test_the_options_of_lists_see_lists(table: Path) -> None:
             list(loader)
     with pytest.raises(fb.BadRowError, match="a list of 3 values where .* takes 2"):
         first(decode={"features": fb.Tensor("float64", (2,))})
-    with pytest.raises(fb.InvalidError, match="lists of numbers have a mask with pad"):
+    with pytest.raises(fb.InvalidError, match="no mask of nulls can be delivered"):
         first(null_mask=["features"])
 
 
