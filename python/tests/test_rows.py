@@ -159,7 +159,7 @@ def test_lists_that_name_no_rows_are_refused_with_a_next_move(numbers: Path, tmp
         two.write_text(text)
         with pytest.raises(fb.InvalidError, match=r'line 1: ".*" is not a row id'):
             made(numbers, deny=str(two))
-    for deny, move in (("none.txt", "name a file with the number"), ({"url": "https"}, "or give the values as a list")):
+    for deny, move in (("none.txt", "name a file with a row id"), ({"url": "https"}, "or give the values as a list")):
         with pytest.raises(fb.NotFoundError, match=move):
             made(numbers, deny=deny)
     with pytest.raises(fb.InvalidError, match="valid Unicode"):
