@@ -1,13 +1,14 @@
 //! The place for new files: a folder of this machine, or a prefix of a store. Existing files are never
 //! replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod job;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
 
@@ -16,6 +17,8 @@ use super::remote::Remote;
 use super::shown::shown;
 use super::url::{self, Target};
 
+pub use job::Resumed;
+
 /// The number of files for a store that this process has begun to write, since two of them may be written at
 /// once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
@@ -23,17 +26,6 @@ static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 /// The hidden folder in a local destination that holds all new files until the last of them is complete. So
 /// the remains of an interrupted run are not taken for the data set.
 const HIDDEN: &str = ".forebay-unfinished";
-/// The file that says which job writes into the destination, so that an interrupted one can be continued.
-/// Readers pass over its name.
-const JOB: &str = "_forebay_write.json";
-
-/// A job that begins or continues.
-pub struct Resumed {
-    /// The names of the files that are complete.
-    pub complete: BTreeSet<String>,
-    /// Keeps other processes of this machine from the folder, until it is dropped.
-    pub lock: Option<fs::File>,
-}
 
 /// The folder or prefix for new files.
 #[derive(Clone)]
@@ -107,11 +99,7 @@ impl Destination {
             Where::Local(folder) => match fs::read_dir(folder) {
                 Ok(mut entries) => entries.next().is_some(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-                Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                    let error = Error::invalid("this is a file, or in one");
-                    return Err(error.at(self.place("")).hint("name a folder that does not exist yet"));
-                }
-                Err(error) => return Err(error.into_error().at(self.place(""))),
+                Err(error) => return Err(self.unreadable(error)),
             },
             Where::Remote { remote, prefix } => {
                 let prefix = object_path(prefix)?;
@@ -127,118 +115,15 @@ impl Destination {
         }
     }
 
-    /// Begins the job that `record` describes, or continues it if it was interrupted.
-    ///
-    /// # Errors
-    /// `Invalid` for a place that holds anything else, such as the files of another job, and for a folder of
-    /// this machine that another process writes to.
-    pub async fn resume(&self, record: &str) -> Result<Resumed> {
-        if self.job().await?.is_none() {
-            self.check_empty().await?;
-            self.begin(record).await?;
+    /// The error of a local folder that cannot be read.
+    fn unreadable(&self, error: std::io::Error) -> Error {
+        match error.kind() == std::io::ErrorKind::NotADirectory {
+            true => {
+                let error = Error::invalid("this is a file, or in one");
+                error.at(self.place("")).hint("name a folder that does not exist yet")
+            }
+            false => error.into_error().at(self.place("")),
         }
-        let lock = self.lock()?;
-        let complete = self.complete_files(record).await?;
-        Ok(Resumed { complete, lock })
-    }
-
-    /// Locks the record of a job in a local folder, until the file is dropped.
-    fn lock(&self) -> Result<Option<fs::File>> {
-        let Where::Local(folder) = &self.0 else { return Ok(None) };
-        let hidden = folder.join(HIDDEN).join(JOB);
-        let record = if hidden.exists() { hidden } else { folder.join(JOB) };
-        let file = fs::File::open(record).or_fail().map_err(|error: Error| error.at(self.place(JOB)))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(fs::TryLockError::WouldBlock) => {
-                let error = Error::invalid("another process writes into this folder");
-                Err(error.at(self.place("")).hint("wait for it, or name another folder"))
-            }
-            // Some file systems have no locks.
-            Err(fs::TryLockError::Error(_)) => Ok(None),
-        }
-    }
-
-    /// The names of the files of the job that are complete.
-    async fn complete_files(&self, record: &str) -> Result<BTreeSet<String>> {
-        let earlier = self.job().await?.unwrap_or_default();
-        if earlier != record {
-            let error = Error::invalid(
-                "the folder has the files of another run: of other files, or with other options",
-            );
-            return Err(error.at(self.place("")).hint("repeat that command, or name another folder"));
-        }
-        match &self.0 {
-            Where::Local(folder) => {
-                let mut names = BTreeSet::new();
-                for folder in [folder.join(HIDDEN), folder.clone()] {
-                    let Ok(entries) = fs::read_dir(&folder) else { continue };
-                    names.extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
-                }
-                names.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
-                Ok(names)
-            }
-            Where::Remote { remote, prefix } => {
-                let prefix = object_path(prefix)?;
-                let objects = remote.list(&prefix).await.map_err(|error| error.at(self.place("")))?;
-                let names = objects.iter().filter_map(|object| object.location.filename().map(str::to_owned));
-                Ok(names.filter(|name| name != JOB).collect())
-            }
-        }
-    }
-
-    /// The record of the job that writes here, if there is one.
-    async fn job(&self) -> Result<Option<String>> {
-        match &self.0 {
-            Where::Local(folder) => {
-                let records = [folder.join(HIDDEN).join(JOB), folder.join(JOB)];
-                Ok(records.iter().find_map(|record| fs::read_to_string(record).ok()))
-            }
-            Where::Remote { remote, .. } => {
-                let path = self.object(JOB)?;
-                let Some(about) = remote.head(&path).await.map_err(|error| error.at(self.place(JOB)))? else {
-                    return Ok(None);
-                };
-                let (_, bytes) =
-                    remote.tail(&path, about.size).await.map_err(|error| error.at(self.place(JOB)))?;
-                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
-            }
-        }
-    }
-
-    async fn begin(&self, record: &str) -> Result<()> {
-        match &self.0 {
-            Where::Local(_) => {
-                let path = self.unfinished(JOB)?;
-                fs::write(&path, record).or_fail().map_err(|error: Error| error.at(self.place(JOB)))
-            }
-            Where::Remote { remote, .. } => {
-                let written =
-                    remote.write(&self.object(JOB)?, Bytes::copy_from_slice(record.as_bytes())).await;
-                written.map_err(|error| error.at(self.place(JOB)))
-            }
-        }
-    }
-
-    /// The number of bytes of a complete file.
-    pub async fn file_bytes(&self, relative: &str) -> Result<u64> {
-        match &self.0 {
-            Where::Local(_) => {
-                let about = fs::metadata(self.complete(relative)).or_fail();
-                Ok(about.map_err(|error: Error| error.at(self.place(relative)))?.len())
-            }
-            Where::Remote { remote, .. } => {
-                let about = remote.head(&self.object(relative)?).await;
-                Ok(about.map_err(|error| error.at(self.place(relative)))?.map_or(0, |about| about.size))
-            }
-        }
-    }
-
-    /// The path of a complete file of a local folder, hidden or shown.
-    fn complete(&self, relative: &str) -> PathBuf {
-        let Where::Local(folder) = &self.0 else { return PathBuf::new() };
-        let hidden = folder.join(HIDDEN).join(relative);
-        if hidden.exists() { hidden } else { folder.join(relative) }
     }
 
     /// The key of a file in a store.

@@ -1,0 +1,162 @@
+//! Jobs that write many files, and go on after an interruption.
+//!
+//! A record beside the files says which job writes them. It is locked while a process of this machine works.
+
+use std::collections::BTreeSet;
+use std::fs::{self, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use forebay_arrow::fail::{Foreign, OrFail};
+use forebay_base::{Error, Result};
+
+use super::{Destination, HIDDEN, Where, object_path};
+
+/// The name of the record. Readers of data sets pass over such names.
+const JOB: &str = "_forebay_write.json";
+
+/// A job that begins or continues.
+pub struct Resumed {
+    /// The names of the files that are complete.
+    pub complete: BTreeSet<String>,
+    /// Keeps other processes of this machine from the folder, until it is dropped.
+    pub lock: Option<fs::File>,
+}
+
+impl Destination {
+    /// Begins the job that `record` describes, or continues it if it was interrupted.
+    ///
+    /// # Errors
+    /// `Invalid` for a place that holds anything else, such as the files of another job, and for a folder of
+    /// this machine that another process writes to.
+    pub async fn resume(&self, record: &str) -> Result<Resumed> {
+        match &self.0 {
+            Where::Local(folder) => self.resume_local(folder, record),
+            Where::Remote { .. } => {
+                match self.remote_record().await? {
+                    Some(earlier) => self.check_same(&earlier, record)?,
+                    None => {
+                        self.check_empty().await?;
+                        self.write_record(record).await?;
+                    }
+                }
+                Ok(Resumed { complete: self.remote_files().await?, lock: None })
+            }
+        }
+    }
+
+    fn resume_local(&self, folder: &Path, record: &str) -> Result<Resumed> {
+        let hidden = folder.join(HIDDEN);
+        let shown = folder.join(JOB);
+        let is_shown = shown.exists();
+        if !is_shown {
+            self.check_holds_nothing(folder, HIDDEN)?;
+            // Makes the hidden folder.
+            self.unfinished(JOB)?;
+        }
+        let path = if is_shown { shown } else { hidden.join(JOB) };
+        let at = |error: std::io::Error| error.into_error().at(self.place(JOB));
+        let mut file =
+            fs::File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(at)?;
+        match file.try_lock() {
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) => {
+                let error = Error::invalid("another process writes into this folder");
+                return Err(error.at(self.place("")).hint("wait for it, or name another folder"));
+            }
+        }
+        let mut earlier = String::new();
+        file.read_to_string(&mut earlier).map_err(at)?;
+        if earlier.is_empty() {
+            self.check_holds_nothing(&hidden, JOB)?;
+            file.write_all(record.as_bytes()).map_err(at)?;
+        } else {
+            self.check_same(&earlier, record)?;
+        }
+        let mut complete = BTreeSet::new();
+        for folder in [&hidden, folder] {
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            complete.extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        complete.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
+        Ok(Resumed { complete, lock: Some(file) })
+    }
+
+    /// Refuses a folder that holds anything but `expected`.
+    fn check_holds_nothing(&self, folder: &Path, expected: &str) -> Result<()> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(self.unreadable(error)),
+        };
+        let holds_others = entries.flatten().any(|entry| entry.file_name() != expected);
+        match holds_others {
+            true => {
+                let error = Error::invalid("the folder is not empty").at(self.place(""));
+                Err(error.hint("name one that does not exist yet"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to continue another job.
+    fn check_same(&self, earlier: &str, record: &str) -> Result<()> {
+        match earlier == record {
+            true => Ok(()),
+            false => {
+                let cause = "the folder has the files of another run: of other files, or with other options";
+                Err(Error::invalid(cause)
+                    .at(self.place(""))
+                    .hint("repeat that command, or name another folder"))
+            }
+        }
+    }
+
+    /// The names of the files in a store.
+    async fn remote_files(&self) -> Result<BTreeSet<String>> {
+        let Where::Remote { remote, prefix } = &self.0 else { return Ok(BTreeSet::new()) };
+        let objects = remote.list(&object_path(prefix)?).await.map_err(|error| error.at(self.place("")))?;
+        let names = objects.iter().filter_map(|object| object.location.filename().map(str::to_owned));
+        Ok(names.filter(|name| name != JOB).collect())
+    }
+
+    /// The record of the job that writes to a store, if there is one.
+    async fn remote_record(&self) -> Result<Option<String>> {
+        let Where::Remote { remote, .. } = &self.0 else { return Ok(None) };
+        let path = self.object(JOB)?;
+        let Some(about) = remote.head(&path).await.map_err(|error| error.at(self.place(JOB)))? else {
+            return Ok(None);
+        };
+        let (_, bytes) = remote.tail(&path, about.size).await.map_err(|error| error.at(self.place(JOB)))?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    async fn write_record(&self, record: &str) -> Result<()> {
+        let Where::Remote { remote, .. } = &self.0 else { return Ok(()) };
+        let written = remote.write(&self.object(JOB)?, Bytes::copy_from_slice(record.as_bytes())).await;
+        written.map_err(|error| error.at(self.place(JOB)))
+    }
+
+    /// The number of bytes of a complete file.
+    pub async fn file_bytes(&self, relative: &str) -> Result<u64> {
+        match &self.0 {
+            Where::Local(_) => {
+                let about = fs::metadata(self.complete(relative)).or_fail();
+                Ok(about.map_err(|error: Error| error.at(self.place(relative)))?.len())
+            }
+            Where::Remote { remote, .. } => {
+                let about = remote.head(&self.object(relative)?).await;
+                Ok(about.map_err(|error| error.at(self.place(relative)))?.map_or(0, |about| about.size))
+            }
+        }
+    }
+
+    /// The path of a complete file of a local folder, hidden or shown.
+    fn complete(&self, relative: &str) -> PathBuf {
+        let Where::Local(folder) = &self.0 else { return PathBuf::new() };
+        let hidden = folder.join(HIDDEN).join(relative);
+        if hidden.exists() { hidden } else { folder.join(relative) }
+    }
+}
