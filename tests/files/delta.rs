@@ -2,6 +2,7 @@
 //! that lie.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
+mod commits;
 mod row_ids;
 
 use std::collections::{BTreeSet, HashMap};
@@ -70,7 +71,13 @@ impl DeltaTable {
     }
 
     fn ids(&self, name: &str, ids: std::ops::Range<i64>) -> Value {
-        self.file(name, vec![(Field::new("id", DataType::Int64, true), Arc::new(Int64Array::from_iter(ids)))])
+        self.values(name, &ids.collect::<Vec<_>>())
+    }
+
+    /// Writes a file of these ids, and returns the action that adds it.
+    fn values(&self, name: &str, ids: &[i64]) -> Value {
+        let ids = Int64Array::from_iter(ids.iter().copied());
+        self.file(name, vec![(Field::new("id", DataType::Int64, true), Arc::new(ids))])
     }
 
     pub(crate) fn open(&self) -> forebay::Result<Dataset> {

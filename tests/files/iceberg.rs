@@ -579,7 +579,7 @@ fn an_old_snapshot_has_the_partitions_of_its_time() {
 }
 
 /// Returns the next pseudo-random number.
-fn next(state: &mut u64) -> u64 {
+pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
