@@ -71,9 +71,7 @@ impl Committed {
     }
 
     fn below(&mut self, most: usize) -> usize {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.state >> 33) as usize % most
+        next(&mut self.state) as usize % most
     }
 
     /// Adds a file with these rows.
