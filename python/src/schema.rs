@@ -108,7 +108,7 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<u
     if let Some((element, shape)) = dense::layout(field) {
         return ("dense", Some(element.name()), shape);
     }
-    if TextFormat::of(field) == Some(TextFormat::Json) {
+    if TextFormat::from_field(field) == Some(TextFormat::Json) {
         return ("object", None, Vec::new());
     }
     match field.data_type() {

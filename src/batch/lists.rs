@@ -69,7 +69,7 @@ impl Lists {
         selection.for_each(|source, row| {
             // Values under a null list are not used.
             if fill.is_none() || sources[source].is_valid(row) {
-                let (from, to) = bounds[source].of(row);
+                let (from, to) = bounds[source].of_row(row);
                 runs.push(source, from, to);
             }
             offsets.push(runs.rows as i64);
@@ -158,7 +158,7 @@ impl Bounds<'_> {
     /// The bounds of a list, cut off at the end of the values. Other processes may change the offsets of
     /// mapped rows at any time, so offsets are checked at each use, and a batch of changed rows is made
     /// again.
-    fn of(&self, row: usize) -> (usize, usize) {
+    fn of_row(&self, row: usize) -> (usize, usize) {
         let (from, to, values) = match self {
             Bounds::Short(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
             Bounds::Long(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
@@ -201,7 +201,7 @@ pub(crate) fn stored_lists<'a>(
     let mut lists = Vec::with_capacity(selection.len());
     selection.for_each(|source, row| {
         lists.push(sources[source].is_valid(row).then(|| {
-            let (from, to) = parts[source].1.of(row);
+            let (from, to) = parts[source].1.of_row(row);
             StoredList { source, from, to }
         }));
     });

@@ -163,7 +163,7 @@ impl Selection {
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
         match longer.or_else(Selection::interleaved) {
-            Ok(selection) => selection.of(sources),
+            Ok(selection) => selection.with_sources(sources),
             Err(mut picks) => {
                 picks.iter_mut().for_each(|(source, _)| *source = sources[*source as usize]);
                 Selection::by_source(picks)
@@ -172,7 +172,7 @@ impl Selection {
     }
 
     /// Replaces each source by the one at its index in `sources`.
-    fn of(mut self, sources: &[u32]) -> Self {
+    fn with_sources(mut self, sources: &[u32]) -> Self {
         let exchange = |source: &mut u32| *source = sources[*source as usize];
         match &mut self {
             Selection::Rows(picks) => picks.iter_mut().for_each(|(source, _)| exchange(source)),

@@ -23,13 +23,13 @@ pub(crate) fn is_variable(data_type: &DataType) -> bool {
 
 /// The most bytes that one value takes in a batch.
 pub(crate) fn longest(array: &dyn Array) -> u64 {
-    let lengths = Lengths::of(array);
+    let lengths = Lengths::for_array(array);
     (0..array.len()).map(|row| lengths.at(row)).max().unwrap_or(0)
 }
 
 /// The bytes that rows take in a batch. The rows are given as pairs of a source and a row in it.
 pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
-    let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
+    let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::for_array(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
 
 /// The number of bytes of each row.
 pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u64> {
-    let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
+    let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::for_array(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).collect()
 }
 
@@ -71,7 +71,7 @@ struct ItemWeight<'a> {
 
 impl<'a> Lengths<'a> {
     /// The lengths of a column; values of one width are counted elsewhere.
-    fn of(array: &'a dyn Array) -> Self {
+    fn for_array(array: &'a dyn Array) -> Self {
         match is_variable(array.data_type()) {
             true => Lengths::within(array),
             false => Lengths::Fixed(0),
@@ -84,22 +84,22 @@ impl<'a> Lengths<'a> {
             DataType::BinaryView => Lengths::views(array.as_binary_view()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                Lengths::Lists(list.value_offsets(), ItemWeight::of(list.values().as_ref()))
+                Lengths::Lists(list.value_offsets(), ItemWeight::for_values(list.values().as_ref()))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                Lengths::LongLists(list.value_offsets(), ItemWeight::of(list.values().as_ref()))
+                Lengths::LongLists(list.value_offsets(), ItemWeight::for_values(list.values().as_ref()))
             }
             DataType::Map(..) => {
                 let map = array.as_map();
-                Lengths::Lists(map.value_offsets(), ItemWeight::of(map.entries()))
+                Lengths::Lists(map.value_offsets(), ItemWeight::for_values(map.entries()))
             }
             DataType::FixedSizeList(_, length) if is_variable(array.data_type()) => {
                 let values = array.as_fixed_size_list().values().as_ref();
-                Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), ItemWeight::of(values))
+                Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), ItemWeight::for_values(values))
             }
             DataType::Struct(_) => {
-                if let Some(vectors) = Vectors::of(array) {
+                if let Some(vectors) = Vectors::from_array(array) {
                     return Lengths::Vectors(vectors);
                 }
                 let fields = array.as_struct().columns().iter();
@@ -136,7 +136,7 @@ impl<'a> Lengths<'a> {
 }
 
 impl<'a> ItemWeight<'a> {
-    fn of(values: &'a dyn Array) -> Self {
+    fn for_values(values: &'a dyn Array) -> Self {
         ItemWeight { most: values.len(), each: Box::new(Lengths::within(values)) }
     }
 

@@ -457,24 +457,24 @@ impl Codec {
 impl Column {
     /// A column whose rows are gathered.
     pub(crate) fn gathered(codec: impl Gather + 'static, stored: &Field) -> Result<Self> {
-        Column::of(Codec::Gather(Arc::new(codec)), stored)
+        Column::with_codec(Codec::Gather(Arc::new(codec)), stored)
     }
 
     /// A column whose cells are decoded.
     pub(crate) fn decoded(codec: impl DecodeCells + 'static, stored: &Field) -> Result<Self> {
-        Column::of(Codec::Cells(Arc::new(codec)), stored)
+        Column::with_codec(Codec::Cells(Arc::new(codec)), stored)
     }
 
     /// A column whose rows follow an image.
     pub(crate) fn following(codec: impl FollowImage + 'static, stored: &Field) -> Result<Self> {
-        Column::of(Codec::Follow(Arc::new(codec)), stored)
+        Column::with_codec(Codec::Follow(Arc::new(codec)), stored)
     }
 
     /// A column with any codec. Its field follows from the stored field.
     ///
     /// # Errors
     /// The errors of [`Gather::delivered`].
-    pub(crate) fn of(codec: Codec, stored: &Field) -> Result<Self> {
+    pub(crate) fn with_codec(codec: Codec, stored: &Field) -> Result<Self> {
         let field = match &codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
             Codec::Follow(follow) => follow.delivered(stored),

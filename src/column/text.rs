@@ -62,7 +62,7 @@ impl TextFormat {
     }
 
     /// The format of a delivered column; `None` if no format was asked for.
-    pub fn of(delivered: &Field) -> Option<TextFormat> {
+    pub fn from_field(delivered: &Field) -> Option<TextFormat> {
         let name = delivered.metadata().get(HOLDS)?;
         TextFormat::ALL.into_iter().find(|format| format.name() == name)
     }
@@ -250,7 +250,10 @@ mod tests {
         let all = Selection::of_one((0..column.len() as u32).collect());
         let (rows, refused) = codec.gather(&[column], &all).unwrap();
         let expected = codec.delivered(&field).unwrap();
-        assert_eq!((rows.data_type(), TextFormat::of(&expected)), (expected.data_type(), Some(format)));
+        assert_eq!(
+            (rows.data_type(), TextFormat::from_field(&expected)),
+            (expected.data_type(), Some(format))
+        );
         assert!(expected.is_nullable() || rows.null_count() == 0);
         let rows = rows.as_string::<i64>().iter().map(|row| row.map(str::to_owned)).collect();
         (rows, refused.into_iter().map(|(row, error)| (row, error.to_string())).collect())

@@ -65,7 +65,7 @@ impl Gather for VectorCodec {
 /// Gathered vectors as lists, with an empty list in place of each bad vector, whose errors are returned in
 /// order.
 fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
-    let vectors = Vectors::of(rows).ok_or_else(no_vectors)?;
+    let vectors = Vectors::from_array(rows).ok_or_else(no_vectors)?;
     let mut bad = Vec::new();
     let mut end = 0;
     let mut offsets = vec![0; 1];
@@ -118,7 +118,9 @@ fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     }
     let nulls = array.nulls().cloned();
     match array.data_type() {
-        vectors if SparkMl::of(vectors) == Some(SparkMl::Vector) => lists_of_vectors(array.as_struct()),
+        vectors if SparkMl::from_type(vectors) == Some(SparkMl::Vector) => {
+            lists_of_vectors(array.as_struct())
+        }
         DataType::Struct(fields) => {
             let (mut columns, mut bad) = (Vec::with_capacity(fields.len()), Vec::new());
             for column in array.as_struct().columns() {

@@ -280,7 +280,7 @@ impl SourceRows {
         SourceRows { rows, of }
     }
 
-    fn of(&self, source: usize) -> &Arc<Rows> {
+    fn rows_of(&self, source: usize) -> &Arc<Rows> {
         &self.rows[self.of[source] as usize]
     }
 }
@@ -326,7 +326,7 @@ impl BatchRows {
                 continue;
             }
             let key = self.key(column, view, from + at);
-            let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
+            let (rows, row) = (rows.rows_of(source as usize), resident.row_at(place) as usize);
             let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
             let decoded = match codec {
                 Codec::Cells(codec) => self.decode_cell(codec.as_ref(), (column, cells), key, &mut slots)?,
@@ -775,7 +775,7 @@ impl Collation {
                     pick.1 = wanted.len() as u32 - 1;
                 }
                 request.sources[source] =
-                    Arc::new(request.sources[source].renewed(rows.of(source), &wanted)?);
+                    Arc::new(request.sources[source].renewed(rows.rows_of(source), &wanted)?);
             }
             let (again, tasks) = Collation::new(request.clone(), self.sizes.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));

@@ -236,7 +236,7 @@ impl OpenOptions {
     /// `Invalid` for both together, and for a text that does not name a time.
     #[doc(hidden)]
     pub fn as_of(mut self, version: Option<&str>, time: Option<&str>) -> Result<Self> {
-        self.versions.as_of = AsOf::of(version, time)?;
+        self.versions.as_of = AsOf::parse(version, time)?;
         Ok(self)
     }
 

@@ -245,7 +245,7 @@ impl Loader {
         self.sources.all().iter().try_for_each(|source| source.read_row_ids())?;
         Ok(Rewind {
             sources: self.sources.all().iter().map(|source| source.source_order()).collect(),
-            mixed: self.sources.mixture.as_ref().map(Mixed::of),
+            mixed: self.sources.mixture.as_ref().map(Mixed::from_mixture),
             at: (at.epoch, at.row),
         })
     }

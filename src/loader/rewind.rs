@@ -56,7 +56,7 @@ struct Asked {
 
 impl Mixed {
     /// The mixture of the run that is in force now.
-    pub(super) fn of(mixture: &Arc<Mixture>) -> Self {
+    pub(super) fn from_mixture(mixture: &Arc<Mixture>) -> Self {
         let (run, split) = mixture.run();
         Mixed { mixture: mixture.clone(), run, split }
     }

@@ -282,7 +282,7 @@ impl Sizing {
         let room = self.row_groups + self.lists;
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
         let (listed, budget) = (listed_while_read(samples, order), Budget::new(room));
-        let needed = Needed::of(reads, samples, order, split, self.asked.batches.needs_deals);
+        let needed = Needed::for_order(reads, samples, order, split, self.asked.batches.needs_deals);
         let of_group = |group: usize| (group, samples.most()[group]);
         let largest_group =
             given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
@@ -294,7 +294,7 @@ impl Sizing {
             let admitted = reads.admit(&alone, &budget, |_| self.total(whole));
             admitted.map_err(|error| {
                 let small = order.with_pool(1);
-                let needed = Needed::of(reads, samples, &small, split, self.asked.batches.needs_deals);
+                let needed = Needed::for_order(reads, samples, &small, split, self.asked.batches.needs_deals);
                 let less = alone.bytes.max(self.window_bytes(reads, needed, &small));
                 let hints = [
                     (order.pool() > 1 && less < whole).then(|| {
@@ -341,8 +341,13 @@ impl Sizing {
             needed.lanes
         );
         let fits = |pool: u32| {
-            let needed =
-                Needed::of(reads, samples, &order.with_pool(pool), split, self.asked.batches.needs_deals);
+            let needed = Needed::for_order(
+                reads,
+                samples,
+                &order.with_pool(pool),
+                split,
+                self.asked.batches.needs_deals,
+            );
             (pool == 1 && needed.lanes == 1) || fits(needed)
         };
         let hint = match largest(order.pool(), fits) {
@@ -397,7 +402,7 @@ impl Sizing {
 
     /// The least budget for an order: one that holds its window.
     pub(super) fn least(&self, reads: &Reads, samples: &SampleIndex, order: &OrderSpec, split: Split) -> u64 {
-        let needed = Needed::of(reads, samples, order, split, self.asked.batches.needs_deals);
+        let needed = Needed::for_order(reads, samples, order, split, self.asked.batches.needs_deals);
         self.total_from(0, needed.row_groups.saturating_add(needed.lists))
     }
 

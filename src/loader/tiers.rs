@@ -140,7 +140,7 @@ impl Tiers {
     /// Chooses a form when an epoch begins.
     pub(super) fn epoch_begins(&self, monitor: &Monitor, reads: &Reads, rows: u64) {
         let mut choice = self.choice();
-        let counters = Counters::of(monitor);
+        let counters = Counters::from_monitor(monitor);
         let form = choice.epoch.as_ref().map_or(&choice.form, |before| &before.next_form).clone();
         let start = EpochStart { at: Instant::now(), next_form: choice.form.clone(), form, counters };
         let before = choice.epoch.replace(start);
@@ -170,7 +170,7 @@ impl Tiers {
 }
 
 impl Counters {
-    fn of(monitor: &Monitor) -> Counters {
+    fn from_monitor(monitor: &Monitor) -> Counters {
         let timings = monitor.timings();
         let items = |stage: Stage| timings.work[stage as usize].items;
         let nanos = timings.waits[Stage::Decode as usize] + timings.waits[Stage::Gather as usize];

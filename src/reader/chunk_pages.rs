@@ -66,7 +66,7 @@ impl GroupPages {
             let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| {
                 let locations =
                     locations(stored.index, leaf).filter(|_| columns.is_read_by_pages(root(leaf)))?;
-                ChunkPages::of(locations, &chunk, &rows, in_any_case)
+                ChunkPages::holding(locations, &chunk, &rows, in_any_case)
             };
             let first = pages.len();
             pages.extend(chunks(footer, stored.index, projection).map(of));
@@ -180,7 +180,7 @@ impl<'a> StoredPages<'a> {
 impl ChunkPages {
     /// The pages that hold `rows`; `None` if there is little to leave out, unless they must be read one by
     /// one.
-    fn of(
+    fn holding(
         locations: &PageLocations,
         chunk: &ColumnChunk<'_>,
         rows: &RowSet,

@@ -250,7 +250,7 @@ impl Fetcher {
             let parts = to_read.map(|(granted, _)| granted.part);
             let wanted = parts.map(|part| (part.group as usize, self.pages_of(&part))).collect::<Vec<_>>();
             reads = self.read_several(&wanted).await;
-            let of_parts = bunch.iter().flat_map(|granted| self.reads.heads.of(granted.part.group));
+            let of_parts = bunch.iter().flat_map(|granted| self.reads.heads.of_group(granted.part.group));
             let wanted =
                 of_parts.map(|head| (head.group as usize, self.head_pages(head))).collect::<Vec<_>>();
             if !wanted.is_empty() {
@@ -260,7 +260,8 @@ impl Fetcher {
         let (mut reads, mut heads) = (reads.into_iter(), heads.into_iter());
         let mut failure = None;
         for (granted, staying) in bunch.into_iter().zip(staying) {
-            let of_part = heads.by_ref().take(self.reads.heads.of(granted.part.group).count()).collect();
+            let of_part =
+                heads.by_ref().take(self.reads.heads.of_group(granted.part.group).count()).collect();
             let found = match staying {
                 Some(staying) => self.staying(granted, staying),
                 None => self.fetch(granted, reads.next(), of_part).await,
@@ -299,7 +300,8 @@ impl Fetcher {
         let permit = permit.ok_or_else(no_budget)?;
         let (footer, read) = match (footer, read) {
             (Ok(()), Some(Ok(chunks)))
-                if self.reads.row_cache.is_none() && self.reads.heads.of(part.group).next().is_none() =>
+                if self.reads.row_cache.is_none()
+                    && self.reads.heads.of_group(part.group).next().is_none() =>
             {
                 let found = FetchOutcome::Bytes(chunks, None);
                 return Ok(Fetched { part, found, heads: Vec::new(), permit, watch });
@@ -330,8 +332,9 @@ impl Fetcher {
             })
         };
         let mut heads = heads.into_iter();
-        let heads =
-            try_join_all(self.reads.heads.of(part.group).map(|head| self.fetch_head(head, heads.next())));
+        let heads = try_join_all(
+            self.reads.heads.of_group(part.group).map(|head| self.fetch_head(head, heads.next())),
+        );
         let (found, heads) = join(own, heads).await;
         Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
@@ -375,7 +378,7 @@ impl Fetcher {
 
     /// Finds out who fetches a part's row group.
     async fn turn(&self, part: &Part) -> Lookup {
-        let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.of(part).is_none());
+        let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.piece_of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
@@ -391,7 +394,7 @@ impl Fetcher {
 
     /// The pages that are read for a part; `None` for all pages, which a cache needs.
     pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
-        let piece = self.reads.pieces.of(part).map(|piece| &piece.pages);
+        let piece = self.reads.pieces.piece_of(part).map(|piece| &piece.pages);
         let found =
             || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(part.group as usize));
         piece.or_else(found)
@@ -405,7 +408,7 @@ impl Fetcher {
         let ranges = wanted.iter().map(|&(group, pages)| {
             let group = &self.reads.catalog.groups[group];
             let footer = self.reads.catalog.files[group.file].footer()?;
-            let leaves = leaves.of(&footer.columns);
+            let leaves = leaves.in_file(&footer.columns);
             let chunks = |stored: StoredGroup| footer.chunks_at(stored.index, leaves.iter().copied());
             let whole = self.reads.catalog.stored(group).flat_map(chunks).map(|(_, chunk)| chunk.range());
             Ok(match (pages, are_kept) {

@@ -92,7 +92,7 @@ pub(crate) struct PrunedRows {
 
 impl PrunedRows {
     /// The knowledge about `rows` rows that are all alike.
-    pub(crate) fn of(matches: RowGroupMatch, rows: u32) -> Self {
+    pub(crate) fn alike(matches: RowGroupMatch, rows: u32) -> Self {
         let (all, none) = (RowSet::all(rows), RowSet::none(rows));
         match matches {
             RowGroupMatch::None => PrunedRows { all: none.clone(), some: none },
@@ -189,7 +189,7 @@ impl Filter {
         let starts = match self.decide(seen) {
             RowGroupMatch::Some if !index.has_pages() => return None,
             RowGroupMatch::Some => index.starts(),
-            decided => return Some(PrunedRows::of(decided, rows)),
+            decided => return Some(PrunedRows::alike(decided, rows)),
         };
         let decided = starts.iter().map(|start| self.decide(SeenGroup { row: Some(*start), ..seen }));
         let decided: Vec<RowGroupMatch> = decided.collect();

@@ -71,7 +71,7 @@ impl Heads {
     }
 
     /// The heads that are read with a row group.
-    pub(crate) fn of(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
+    pub(crate) fn of_group(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }
 

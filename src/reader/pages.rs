@@ -84,7 +84,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    pub(super) fn of(column: &ColumnDescriptor) -> Self {
+    pub(super) fn for_column(column: &ColumnDescriptor) -> Self {
         let (physical, width) = (column.physical_type(), leaf_width(column));
         let smallest = match physical {
             Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
@@ -417,8 +417,8 @@ mod tests {
         let bytes = Bytes::copy_from_slice(bytes);
         let rows = values as u64;
         let column = about.column_descr_ptr();
-        let about = ColumnChunk::of(&column, &about);
-        Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by: None }.check(
+        let about = ColumnChunk::from_metadata(&column, &about);
+        Chunk { leaf: &Leaf::for_column(&column), about: &about, bytes: &bytes, created_by: None }.check(
             rows,
             limit,
             &mut Vec::new(),
@@ -622,8 +622,8 @@ mod tests {
         let mended = |bytes: &[u8], created_by| {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
-            let about = ColumnChunk::of(&column, &about);
-            Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by }
+            let about = ColumnChunk::from_metadata(&column, &about);
+            Chunk { leaf: &Leaf::for_column(&column), about: &about, bytes: &bytes, created_by }
                 .check(1, u64::MAX, &mut Vec::new())
                 .unwrap()
                 .mended
@@ -646,8 +646,9 @@ mod tests {
         for (said, holds) in [(1 << 20, true), ((1 << 20) - 1, false), (0, false)] {
             let about = about(Type::BYTE_ARRAY, zstd, 1, said);
             let column = about.column_descr_ptr();
-            let about = ColumnChunk::of(&column, &about);
-            let chunk = Chunk { leaf: &Leaf::of(&column), about: &about, bytes: &bytes, created_by: None };
+            let about = ColumnChunk::from_metadata(&column, &about);
+            let chunk =
+                Chunk { leaf: &Leaf::for_column(&column), about: &about, bytes: &bytes, created_by: None };
             assert_eq!(chunk.check(1, u64::MAX, &mut Vec::new()).is_ok(), holds, "{said}");
         }
     }

@@ -37,7 +37,7 @@ impl Pieces {
 
     /// The piece that contains the rows of a part, which must be within one piece; `None` if the row group is
     /// read as a whole.
-    pub(crate) fn of(&self, part: &Part) -> Option<&Piece> {
+    pub(crate) fn piece_of(&self, part: &Part) -> Option<&Piece> {
         let pieces = self.of_group(part.group as usize)?;
         let after = pieces.partition_point(|piece| piece.start <= part.start);
         pieces.get(after.checked_sub(1)?)

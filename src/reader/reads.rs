@@ -164,7 +164,7 @@ impl Reads {
     /// The cost of a part without heads.
     pub(crate) fn own_cost(&self, part: &Part) -> Cost {
         self.pieces
-            .of(part)
+            .piece_of(part)
             .map_or_else(|| self.group_cost(part.group as usize), |piece| self.piece_cost(piece))
     }
 

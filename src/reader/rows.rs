@@ -199,10 +199,10 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let numbers = leaves.iter().map(|&leaf| {
         let root = columns.parquet.get_column_root_idx(leaf);
         let (field, column) = (columns.schema.field(root), columns.parquet.columns()[leaf].as_ref());
-        are_whole.then(|| NumberColumn::of(field, column, codes(root), rows)).flatten()
+        are_whole.then(|| NumberColumn::for_field(field, column, codes(root), rows)).flatten()
     });
     let mut numbers: Vec<Option<NumberColumn<'_>>> = numbers.collect();
-    let checked = leaves.iter().map(|&leaf| (leaf, Leaf::of(&columns.parquet.columns()[leaf])));
+    let checked = leaves.iter().map(|&leaf| (leaf, Leaf::for_column(&columns.parquet.columns()[leaf])));
     let checked: Vec<(usize, Leaf)> = checked.collect();
     let mut steps = Vec::with_capacity(readers.len());
     let mut taken = 0;

@@ -106,7 +106,7 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
         let (store, catalog, filter) = (store.clone(), catalog.clone(), filter.canonical());
-        waiting(move || KeptRows::of(&store, &catalog, &filter)).await.map(Arc::new)
+        waiting(move || KeptRows::for_filter(&store, &catalog, &filter)).await.map(Arc::new)
     };
     if let Some(kept) = keeper.clone() {
         let live = live.clone();
@@ -266,7 +266,7 @@ async fn prune_file(
             let rows = (!parts.is_empty()).then(|| filter.prune_rows(catalog, (at, *stored), footer, &index));
             let rows = match rows.flatten() {
                 Some(rows) => rows,
-                None => PrunedRows::of(*matches, count(stored.rows)?),
+                None => PrunedRows::alike(*matches, count(stored.rows)?),
             };
             of_group.push((*stored, rows, index));
             if now.get(place + 1).or(rest.first()).is_none_or(|next| next.group != *group) {

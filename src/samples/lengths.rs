@@ -21,7 +21,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
             Box::new(column.as_primitive::<$type>().iter().map(|it| it.map(i128::from)))
         };
     }
-    if let Some(vectors) = Vectors::of(column) {
+    if let Some(vectors) = Vectors::from_array(column) {
         return Ok((0..column.len()).map(|row| of_vector(&vectors, row)).collect());
     }
     let found: Found<'_> = match column.data_type() {

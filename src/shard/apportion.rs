@@ -54,16 +54,17 @@ impl Weights {
         let fits = |parts: &Vec<u64>| parts.iter().sum::<u64>() <= MAX_PARTS;
         let written = (sum <= MAX_PARTS as f64)
             .then(|| (0..=MAX_DIGITS).filter_map(|digits| whole(10f64.powi(digits))).map(reduced).find(fits));
-        Ok(Weights::of(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
+        Ok(Weights::from_parts(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
     }
 
     /// The weights that a position has as whole parts; `None` if they cannot belong to `sources` sources.
     pub(crate) fn of_parts(parts: &[u64], sources: usize) -> Option<Self> {
         let sum = parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part))?;
-        (parts.len() == sources && (1..=MAX_PARTS).contains(&sum)).then(|| Weights::of(parts.to_vec()))
+        (parts.len() == sources && (1..=MAX_PARTS).contains(&sum))
+            .then(|| Weights::from_parts(parts.to_vec()))
     }
 
-    fn of(parts: Vec<u64>) -> Self {
+    fn from_parts(parts: Vec<u64>) -> Self {
         let parts = reduced(parts);
         Weights { sum: parts.iter().sum(), parts }
     }
@@ -71,7 +72,7 @@ impl Weights {
     /// The weights of the sources for which `keeps` holds, and 0 for the others; `None` if all would be 0.
     pub(super) fn only(&self, keeps: impl Fn(usize) -> bool) -> Option<Self> {
         let kept = self.parts.iter().enumerate().map(|(source, part)| if keeps(source) { *part } else { 0 });
-        let kept = Weights::of(kept.collect());
+        let kept = Weights::from_parts(kept.collect());
         (kept.sum > 0).then_some(kept)
     }
 

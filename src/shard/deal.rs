@@ -179,7 +179,7 @@ impl Start {
 impl Merged {
     fn new(lane: &Lane, slot: usize) -> Self {
         let residents = lane.residents(slot);
-        let mut rows = Packed::of(lane, slot);
+        let mut rows = Packed::in_slot(lane, slot);
         rows.shuffle(slot_draws(lane, slot));
         let mut shares: Vec<Vec<u32>> =
             residents.clone().map(|part| Vec::with_capacity(lane.share(part, slot).len())).collect();

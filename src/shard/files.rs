@@ -73,7 +73,7 @@ impl SavedFiles {
             counted(here.rows, "row")
         );
         let Some(apart) = self.apart(here) else { return words };
-        let DifferingFiles { added, rest } = DifferingFiles::of(apart, files);
+        let DifferingFiles { added, rest } = DifferingFiles::listed(apart, files);
         let removed = (self.files + added.len() as u64).saturating_sub(here.files);
         let is_there =
             |at: &usize| !added.contains(at) && files[*at].buckets().iter().all(|at| rest[*at] != 0);
@@ -112,7 +112,7 @@ struct DifferingFiles {
 }
 
 impl DifferingFiles {
-    fn of(mut rest: Vec<u32>, files: &[CountedFile<'_>]) -> Self {
+    fn listed(mut rest: Vec<u32>, files: &[CountedFile<'_>]) -> Self {
         let mut added = BTreeSet::new();
         loop {
             let is_alone =

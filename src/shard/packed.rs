@@ -20,7 +20,7 @@ pub(super) struct Packed {
 
 impl Packed {
     /// The shares of all residents of a slot, one share after the other.
-    pub(super) fn of(lane: &Lane, slot: usize) -> Self {
+    pub(super) fn in_slot(lane: &Lane, slot: usize) -> Self {
         let residents = lane.residents(slot);
         let share = |part| {
             let places = lane.share(part, slot);

@@ -40,7 +40,7 @@ struct Modules(BTreeMap<Module, Said>);
 
 impl Modules {
     /// The modules of these files, whose paths begin at the sources of the crate.
-    fn of(files: Vec<(String, String)>) -> Self {
+    fn read(files: Vec<(String, String)>) -> Self {
         let is_test = |file: &str| file.contains("tests/") || file.ends_with("tests.rs");
         let sources = files.into_iter().filter(|(file, _)| !is_test(file));
         Modules(sources.map(|(file, code)| (module(&file), said(&code))).collect())
@@ -157,7 +157,7 @@ fn without_visibility(line: &str) -> (bool, &str) {
 fn a_circle_is_seen_however_it_is_closed() {
     let circles = |files: &[(&str, &str)]| {
         let files = files.iter().map(|(file, code)| ((*file).to_owned(), (*code).to_owned())).collect();
-        let modules = Modules::of(files);
+        let modules = Modules::read(files);
         modules
             .circles()
             .iter()
@@ -192,7 +192,7 @@ fn a_circle_is_seen_however_it_is_closed() {
 fn no_files_import_each_other_in_a_circle() {
     let mut wrong = Vec::new();
     for sources in CRATES {
-        let modules = Modules::of(rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources)));
+        let modules = Modules::read(rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources)));
         for circle in modules.circles() {
             let files: Vec<String> =
                 circle.iter().map(|module| format!("{sources}/{}", module.join("/"))).collect();

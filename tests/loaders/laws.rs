@@ -57,7 +57,7 @@ pub(crate) fn check(case: &Case) -> Outcome {
 
 impl Trial<'_> {
     fn ample(&self, rank: u32) -> How {
-        How { memory: AMPLE, threads: 2, ..How::of(self.case, rank) }
+        How { memory: AMPLE, threads: 2, ..How::for_rank(self.case, rank) }
     }
 
     /// Builds a loader that must not be refused.
@@ -75,8 +75,8 @@ impl Trial<'_> {
     /// Builds a loader for each rank; `None` if all are refused.
     fn loaders(&self, folder: &TempDir) -> Option<Vec<Loader>> {
         let case = self.case;
-        let hopeless = self.is_hopeless(&How::of(case, 0), case.lanes());
-        let loader = |rank| build(case, &self.table, &How::of(case, rank), cache(case, folder.path()));
+        let hopeless = self.is_hopeless(&How::for_rank(case, 0), case.lanes());
+        let loader = |rank| build(case, &self.table, &How::for_rank(case, rank), cache(case, folder.path()));
         let built: Vec<_> = (0..case.world).map(loader).collect();
         let mut loaders = Vec::new();
         for built in built {

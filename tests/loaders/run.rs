@@ -37,7 +37,7 @@ pub(crate) struct How {
 
 impl How {
     /// Returns the properties that the case has.
-    pub(crate) fn of(case: &Case, rank: u32) -> How {
+    pub(crate) fn for_rank(case: &Case, rank: u32) -> How {
         let on_bad_row = match case.layout.bad {
             Some(_) => OnBadRow::skip(u64::MAX),
             None => OnBadRow::Raise,

@@ -94,7 +94,7 @@ fn held(steps: Vec<(Step, Position)>) -> Vec<Step> {
     steps.into_iter().map(|(step, _)| step).collect()
 }
 
-fn of(source: i64, rows: Range<i64>) -> Step {
+fn step_of(source: i64, rows: Range<i64>) -> Step {
     rows.map(|n| (source, n)).collect()
 }
 
@@ -110,7 +110,7 @@ fn a_step_is_shorter_by_all_rows_that_a_source_leaves_out() {
     let expected: Vec<Step> = (0..10)
         .map(|step| {
             let rows = 4 * step..4 * step + 4;
-            [of(0, rows.clone()), if step < 3 { of(1, rows) } else { Vec::new() }].concat()
+            [step_of(0, rows.clone()), if step < 3 { step_of(1, rows) } else { Vec::new() }].concat()
         })
         .collect();
     let alone = pair.mix((0, 1), deny);
@@ -133,14 +133,14 @@ fn bad_rows_of_a_source_are_replaced_by_rows_of_the_step_if_it_keeps_its_shape()
     let pair = Pair::new(|source, n| (source == 1 && (4..8).contains(&n)) || (source == 0 && n == 9));
     let skipping = pair.mix((0, 1), |_, source| source.on_bad_row(OnBadRow::skip(10)));
     let found = held(steps(std::slice::from_ref(&skipping)));
-    assert_eq!(found[1], of(0, 4..8));
+    assert_eq!(found[1], step_of(0, 4..8));
     assert_eq!((found.len(), found[2].len()), (10, 7));
     assert_eq!((skipping.stats().padded_rows, skipping.stats().skipped_rows), (0, 5));
     let refilling = pair.mix((0, 1), |_, source| source.on_bad_row(OnBadRow::refill(10)));
     let mut epoch = refilling.epoch(0);
     let batches: Vec<Step> = epoch.by_ref().map(|batch| rows(&batch.unwrap())).collect();
     assert!(batches.iter().all(|batch| batch.len() as u64 == BATCH));
-    assert_eq!(batches[1], [of(0, 4..8), vec![(0, 7); 4]].concat());
+    assert_eq!(batches[1], [step_of(0, 4..8), vec![(0, 7); 4]].concat());
     assert_eq!(batches[2][..4], [(0, 8), (0, 8), (0, 10), (0, 11)]);
     assert_eq!(epoch.skipped().len(), 5);
     assert_eq!((refilling.stats().padded_rows, refilling.stats().skipped_rows), (5, 5));
@@ -156,7 +156,7 @@ fn a_row_stands_in_where_nothing_is_left_of_a_step() {
     let alone = pair.mix((0, 1), deny);
     let whole = steps(std::slice::from_ref(&alone));
     let found = held(whole.clone());
-    assert_eq!(found[0], [of(0, 0..4), of(1, 0..4)].concat());
+    assert_eq!(found[0], [step_of(0, 0..4), step_of(1, 0..4)].concat());
     assert_eq!(found[4], [(0, 20)], "the first row of the next step");
     assert_eq!(found[8..], [vec![(0, 1)], vec![(0, 1)]], "the first row of the epoch that is not denied");
     assert_eq!(alone.stats().padded_rows, 3);

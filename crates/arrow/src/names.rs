@@ -38,7 +38,7 @@ impl fmt::Display for TypeName<'_> {
                 write!(f, "list<{}>[{length}]", TypeName(item.data_type()))
             }
             DataType::Struct(fields) => {
-                if let Some(kind) = SparkMl::of(self.0) {
+                if let Some(kind) = SparkMl::from_type(self.0) {
                     return f.write_str(kind.name());
                 }
                 f.write_str("struct<")?;

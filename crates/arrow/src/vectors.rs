@@ -65,7 +65,7 @@ pub const DENSE: i8 = 1;
 impl SparkMl {
     /// Recognizes a type with exactly the fields of a vector or a matrix. Which of them may be null does not
     /// matter.
-    pub fn of(data_type: &DataType) -> Option<Self> {
+    pub fn from_type(data_type: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = data_type else { return None };
         let are = |parts: &[(&str, VectorPart)]| {
             let mut each = fields.iter().zip(parts);
@@ -115,7 +115,7 @@ impl VectorPart {
 pub fn holds_vectors(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => {
-            SparkMl::of(data_type) == Some(SparkMl::Vector)
+            SparkMl::from_type(data_type) == Some(SparkMl::Vector)
                 || fields.iter().any(|field| holds_vectors(field.data_type()))
         }
         DataType::List(item)
@@ -134,7 +134,7 @@ pub fn with_lists(field: &Field) -> Field {
 /// The type with its vectors, at any depth, replaced by lists of all their values.
 pub fn lists_of(data_type: &DataType) -> DataType {
     match data_type {
-        DataType::Struct(fields) if SparkMl::of(data_type) == Some(SparkMl::Vector) => {
+        DataType::Struct(fields) if SparkMl::from_type(data_type) == Some(SparkMl::Vector) => {
             fields.last().map_or(DataType::Null, |values| values.data_type().clone())
         }
         other => with_fields(other, with_lists),
@@ -190,13 +190,13 @@ pub(crate) mod tests {
 
     #[test]
     fn vectors_and_matrices_are_known_by_all_of_their_fields() {
-        assert_eq!(SparkMl::of(&vector()), Some(SparkMl::Vector));
-        assert_eq!(SparkMl::of(&DataType::Struct(fields(&MATRIX))), Some(SparkMl::Matrix));
+        assert_eq!(SparkMl::from_type(&vector()), Some(SparkMl::Vector));
+        assert_eq!(SparkMl::from_type(&DataType::Struct(fields(&MATRIX))), Some(SparkMl::Matrix));
         let others = [&VECTOR[1..], &VECTOR[..3], &MATRIX[..6]];
-        assert!(others.iter().all(|parts| SparkMl::of(&DataType::Struct(fields(parts))).is_none()));
+        assert!(others.iter().all(|parts| SparkMl::from_type(&DataType::Struct(fields(parts))).is_none()));
         let mut wider: Vec<_> = fields(&VECTOR).iter().cloned().collect();
         wider[1] = Arc::new(Field::new("size", DataType::Int64, true));
-        assert_eq!(SparkMl::of(&DataType::Struct(wider.into())), None);
+        assert_eq!(SparkMl::from_type(&DataType::Struct(wider.into())), None);
     }
 
     #[test]

@@ -86,9 +86,10 @@ fn malformed(why: &str) -> Error {
 }
 
 fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) -> Result<()> {
-    let root = |name: &str| batch.column_by_name(name).map(|array| Members::of(name, array)).transpose();
+    let root =
+        |name: &str| batch.column_by_name(name).map(|array| Members::from_array(name, array)).transpose();
     if let Some(adds) = root("add")? {
-        let adds = AddColumns::of(&adds)?;
+        let adds = AddColumns::from_members(&adds)?;
         adds.rows().try_for_each(|row| take(Action::Add(adds.row(row?)?)))?;
     }
     if let Some(metadata) = root("metaData")? {
@@ -127,8 +128,8 @@ struct AddColumns<'a> {
 }
 
 impl<'a> AddColumns<'a> {
-    fn of(add: &'a Members<'a>) -> Result<Self> {
-        let inner = |name: &str| add.column(name).map(|array| Members::of(name, array)).transpose();
+    fn from_members(add: &'a Members<'a>) -> Result<Self> {
+        let inner = |name: &str| add.column(name).map(|array| Members::from_array(name, array)).transpose();
         Ok(AddColumns { add, parsed: inner("stats_parsed")?, vector: inner("deletionVector")? })
     }
 
@@ -215,7 +216,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn of(name: &str, array: &'a ArrayRef) -> Result<Self> {
+    fn from_array(name: &str, array: &'a ArrayRef) -> Result<Self> {
         let array = array.as_struct_opt().ok_or_else(|| malformed(&format!("{name} is not a structure")))?;
         Ok(Members { name: name.to_owned(), array })
     }

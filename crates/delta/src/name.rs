@@ -19,7 +19,7 @@ pub(crate) enum LogFile {
 
 impl LogFile {
     /// The kind of the file with this name; `None` for any other, such as checksums and hints.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, rest) = name.split_at_checked(DIGITS)?;
         let version = number(digits)?;
         if rest == ".json" {
@@ -76,7 +76,7 @@ mod tests {
             ("0000000000000000001é.json", None),
             ("99999999999999999999.json", None),
         ] {
-            assert_eq!(LogFile::of(name), file, "{name}");
+            assert_eq!(LogFile::parse(name), file, "{name}");
         }
     }
 }

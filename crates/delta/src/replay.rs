@@ -142,7 +142,7 @@ impl Replay {
         let configuration: BTreeMap<String, String> =
             metadata.configuration.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let mode = configuration.get(MAPPING).filter(|_| protocol.min_reader_version >= 2);
-        let found = Found::of(mode.map(String::as_str))?;
+        let found = Found::from_mode(mode.map(String::as_str))?;
         let columns = schema::columns(&metadata.schema_string, &metadata.partition_columns, found)?;
         let column = |name: &String| columns.iter().find(|column| column.field.name() == name);
         let stored = metadata.partition_columns.iter().filter_map(column);

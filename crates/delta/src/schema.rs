@@ -50,7 +50,7 @@ pub struct StoredName {
 
 impl Found {
     /// The mapping for a value of the table's property.
-    pub(crate) fn of(mode: Option<&str>) -> Result<Self> {
+    pub(crate) fn from_mode(mode: Option<&str>) -> Result<Self> {
         match mode {
             None | Some("none") => Ok(Found::AsNamed),
             Some("name") => Ok(Found::ByName),
@@ -267,6 +267,6 @@ mod tests {
         assert!(
             refused(&schema(&field("v", "\"long\"", "")), Found::ByName).contains("no physical name or id")
         );
-        assert!(Found::of(Some("other")).unwrap_err().to_string().contains("\"other\""));
+        assert!(Found::from_mode(Some("other")).unwrap_err().to_string().contains("\"other\""));
     }
 }

@@ -38,7 +38,7 @@ pub struct Commit {
 
 /// The commits of a listing, from the oldest to the newest.
 pub fn commits(entries: &[LogEntry]) -> Vec<Commit> {
-    let commit = |(entry, about): (usize, &LogEntry)| match LogFile::of(&about.name)? {
+    let commit = |(entry, about): (usize, &LogEntry)| match LogFile::parse(&about.name)? {
         LogFile::Commit(version) => Some(Commit { version, entry }),
         LogFile::Checkpoint { .. } => None,
     };
@@ -53,7 +53,7 @@ impl Segment {
     /// # Errors
     /// `NotFound` for a log without a version, and for a version that the log does not have, or no longer
     /// has; `Corrupt` if a commit is missing.
-    pub fn of(entries: &[LogEntry], wanted: Option<u64>) -> Result<Self> {
+    pub fn from_entries(entries: &[LogEntry], wanted: Option<u64>) -> Result<Self> {
         let commits = commits(entries);
         let checkpoints = checkpoints(entries);
         let newest = commits.last().map(|commit| commit.version);
@@ -115,7 +115,7 @@ fn checkpoints(entries: &[LogEntry]) -> BTreeMap<u64, Vec<usize>> {
     let mut whole = BTreeMap::new();
     let mut parts: BTreeMap<(u64, u32), BTreeMap<u32, usize>> = BTreeMap::new();
     for (entry, about) in entries.iter().enumerate() {
-        match LogFile::of(&about.name) {
+        match LogFile::parse(&about.name) {
             Some(LogFile::Checkpoint { version, part: None }) => {
                 whole.insert(version, vec![entry]);
             }
@@ -147,7 +147,7 @@ mod tests {
 
     /// The version, the versions of the commits, and the indices of the checkpoint's parts; or the error.
     fn segment(names: &[&str], wanted: Option<u64>) -> Result<(u64, Vec<u64>, Vec<usize>), String> {
-        let made = Segment::of(&entries(names), wanted).map_err(|error| error.to_string())?;
+        let made = Segment::from_entries(&entries(names), wanted).map_err(|error| error.to_string())?;
         Ok((made.version, made.commits.iter().map(|commit| commit.version).collect(), made.checkpoint))
     }
 

@@ -56,7 +56,10 @@ pub(crate) fn of_files<'a>(
                 _ => continue,
             };
             if let Some(&column) = by_name.get(name.as_str()) {
-                building.entry(column).or_insert_with(|| Building::of(&columns[column])).nulls(file, nulls);
+                building
+                    .entry(column)
+                    .or_insert_with(|| Building::for_column(&columns[column]))
+                    .nulls(file, nulls);
             }
         }
         let mut greatest = max_values.unwrap_or_default();
@@ -65,7 +68,7 @@ pub(crate) fn of_files<'a>(
             if let Some((&column, bounds)) = by_name.get(name.as_str()).zip(bounds) {
                 building
                     .entry(column)
-                    .or_insert_with(|| Building::of(&columns[column]))
+                    .or_insert_with(|| Building::for_column(&columns[column]))
                     .bounds(file, &bounds);
             }
         }
@@ -91,7 +94,7 @@ enum StoredBounds {
 }
 
 impl Building {
-    fn of(column: &TableColumn) -> Self {
+    fn for_column(column: &TableColumn) -> Self {
         let data_type = column.field.data_type().clone();
         let bounds = match &data_type {
             DataType::Boolean => StoredBounds::Bool(Default::default()),
@@ -222,7 +225,7 @@ mod tests {
     use crate::schema::{self, Found};
 
     /// The statistics of a column with this type, for files whose texts are given.
-    fn of(data_type: &str, texts: &[&str]) -> ColumnStatistics {
+    fn of_values(data_type: &str, texts: &[&str]) -> ColumnStatistics {
         let schema = format!(
             r#"{{"type":"struct","fields":[{{"name":"x","type":"{data_type}","nullable":true,"metadata":{{}}}}]}}"#
         );
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn files_have_bounds_or_none() {
-        let found = of(
+        let found = of_values(
             "long",
             &[&between("1", "7"), "{}", &between("2", "null"), &between("-9007199254740993", "5")],
         );
@@ -244,9 +247,12 @@ mod tests {
             (found.least.as_primitive::<Int64Type>(), found.greatest.as_primitive::<Int64Type>());
         assert_eq!(least.iter().collect::<Vec<_>>(), [Some(1), None, None, Some(-9_007_199_254_740_993)]);
         assert_eq!(greatest.iter().collect::<Vec<_>>(), [Some(7), None, None, Some(5)]);
-        let unread = of("decimal(38,2)", &[&between("1.5", "7.25")]);
+        let unread = of_values("decimal(38,2)", &[&between("1.5", "7.25")]);
         assert_eq!(unread.least.data_type(), &DataType::Null);
-        assert_eq!(of("long", &[&between("\"a\"", "\"b\""), &between("1.5", "2.5")]).least.null_count(), 2);
+        assert_eq!(
+            of_values("long", &[&between("\"a\"", "\"b\""), &between("1.5", "2.5")]).least.null_count(),
+            2
+        );
     }
 
     #[test]
@@ -254,7 +260,7 @@ mod tests {
         let count =
             |nulls: &str| format!(r#"{{"numRecords":3,"tightBounds":false,"nullCount":{{"x":{nulls}}}}}"#);
         let texts = [count("0"), count("2"), count("3"), count("{}"), r#"{"nullCount":{"x":3}}"#.to_owned()];
-        let found = of("long", &texts.each_ref().map(String::as_str));
+        let found = of_values("long", &texts.each_ref().map(String::as_str));
         let unknown = Nulls::Unknown;
         assert_eq!(*found.nulls, [Nulls::None, unknown, Nulls::All, unknown, unknown]);
     }
@@ -262,22 +268,25 @@ mod tests {
     #[test]
     fn bounds_that_may_be_cut_or_rounded_are_wider() {
         let long = "x".repeat(32);
-        let found = of("string", &[&between("\"a\"", "\"b\""), &between("\"a\"", &format!("\"{long}\""))]);
+        let found =
+            of_values("string", &[&between("\"a\"", "\"b\""), &between("\"a\"", &format!("\"{long}\""))]);
         let greatest = found.greatest.as_binary::<i32>();
         assert_eq!(greatest.value(0), b"b");
         assert!(greatest.value(1) > [long.as_bytes(), "\u{10ffff}".as_bytes()].concat().as_slice());
-        let at =
-            of("timestamp", &[&between("\"1970-01-01T00:00:00.001Z\"", "\"1970-01-01T02:00:00.001+02:00\"")]);
+        let at = of_values(
+            "timestamp",
+            &[&between("\"1970-01-01T00:00:00.001Z\"", "\"1970-01-01T02:00:00.001+02:00\"")],
+        );
         assert_eq!(at.least.as_primitive::<TimestampMicrosecondType>().value(0), 1_000);
         assert_eq!(at.greatest.as_primitive::<TimestampMicrosecondType>().value(0), 2_000);
         let narrow = f64::from(0.1f32);
         for (data_type, least) in [("float", narrow), ("double", 0.1)] {
-            let found = of(data_type, &[&between("0.1", "0.1")]);
+            let found = of_values(data_type, &[&between("0.1", "0.1")]);
             assert_eq!(found.least.as_primitive::<Float64Type>().value(0), least);
             assert_eq!(found.greatest.as_primitive::<Float64Type>().value(0), narrow);
         }
-        assert_eq!(of("double", &[&between("0.5", "\"NaN\"")]).least.null_count(), 1);
-        let days = of("date", &[&between("\"1970-01-02\"", "\"1970-01-03\"")]);
+        assert_eq!(of_values("double", &[&between("0.5", "\"NaN\"")]).least.null_count(), 1);
+        let days = of_values("date", &[&between("\"1970-01-02\"", "\"1970-01-03\"")]);
         assert_eq!(days.least.as_primitive::<Date32Type>().value(0), 1);
     }
 }

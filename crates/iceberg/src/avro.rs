@@ -41,7 +41,7 @@ pub(crate) fn each(
     let text = header.get("avro.schema").and_then(|bytes| std::str::from_utf8(bytes).ok());
     let schema =
         Schema::parse(text.unwrap_or_default()).ok_or_else(|| malformed("its schema makes no sense"))?;
-    let codec = BlockCodec::of(header.get("avro.codec").map_or(b"null", |name| name))?;
+    let codec = BlockCodec::from_name(header.get("avro.codec").map_or(b"null", |name| name))?;
     let marker = input.take(MARKER).ok_or_else(|| malformed("it ends early"))?;
     let mut left = LARGEST_BLOCK.saturating_add(bytes.len().saturating_mul(MOST_EXPANSION));
     while !input.is_empty() {

@@ -60,7 +60,7 @@ impl Folders {
         // not if a property says that its metadata belongs where it is.
         let is_kept_apart = self.metadata.as_ref().is_some_and(|folder| {
             let opened = format!("{root}/metadata");
-            Address::of(&opened).same(&Address::of(folder))
+            Address::parse(&opened).same(&Address::parse(folder))
         });
         let (mut named, mut written) = (self.named.clone(), Some(self.written.clone()));
         if is_kept_apart {
@@ -77,8 +77,8 @@ impl Locator {
     /// `Unsupported` for a file that is neither in the table's folders nor below an allowed location;
     /// `Corrupt` for a location that no file can have.
     pub fn locate(&self, location: &str) -> Result<Where> {
-        let (file, here) = (Address::of(location), Address::of(&self.root));
-        let then = self.written.as_ref().map(|written| Address::of(written));
+        let (file, here) = (Address::parse(location), Address::parse(&self.root));
+        let then = self.written.as_ref().map(|written| Address::parse(written));
         let below = file.below(&here).or_else(|| file.below(&then?));
         let path = below.unwrap_or(file.path.trim_start_matches('/'));
         let is_file = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
@@ -88,10 +88,10 @@ impl Locator {
             return Err(Error::new(ErrorKind::Corrupt, cause).at(Place::file(location)));
         }
         let holds = |folder: &String| {
-            let folder = Address::of(folder);
+            let folder = Address::parse(folder);
             folder.is_folder() && file.below(&folder).is_some()
         };
-        let allows = |location: &String| file.below(&Address::of(location)).is_some();
+        let allows = |location: &String| file.below(&Address::parse(location)).is_some();
         match below {
             _ if leads_up => {}
             Some(path) => return Ok(Where::Below(path.to_owned())),
@@ -119,7 +119,7 @@ struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    fn of(location: &'a str) -> Self {
+    fn parse(location: &'a str) -> Self {
         let scheme = location.split_once(':').filter(|(scheme, rest)| {
             let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
             scheme.len() > 1 && scheme.bytes().all(is_scheme) && rest.starts_with('/')

@@ -158,10 +158,10 @@ impl Metadata {
             let cause = format!("the table is of version {format_version} of Iceberg; 1, 2 and 3 are read");
             return Err(Error::new(ErrorKind::Unsupported, cause));
         }
-        Metadata::of(serde_json::from_slice(text).map_err(malformed)?)
+        Metadata::from_written(serde_json::from_slice(text).map_err(malformed)?)
     }
 
-    fn of(written: WrittenMetadata) -> Result<Self> {
+    fn from_written(written: WrittenMetadata) -> Result<Self> {
         let mut schemas = BTreeMap::new();
         let number = |schema: &Json| schema.get("schema-id").and_then(Json::as_i64);
         for schema in written.schemas {

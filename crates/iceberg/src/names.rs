@@ -35,7 +35,7 @@ impl NameMapping {
     }
 
     /// The names of the field with this number.
-    pub(crate) fn of(&self, id: i32) -> Vec<String> {
+    pub(crate) fn names_of(&self, id: i32) -> Vec<String> {
         self.0.get(&id).cloned().unwrap_or_default()
     }
 

@@ -91,7 +91,7 @@ fn member(json: &Json, mapping: &NameMapping) -> Result<(FieldRef, FieldName)> {
     let of = json.get("type").ok_or_else(|| malformed("a field has no type")).map_err(named)?;
     let Typed { data_type, inner } = data_type_of(of, mapping).map_err(named)?;
     let field = Arc::new(Field::new(name, data_type, true));
-    Ok((field, FieldName { name: name.to_owned(), id, stored: mapping.of(id), inner }))
+    Ok((field, FieldName { name: name.to_owned(), id, stored: mapping.names_of(id), inner }))
 }
 
 /// A type, and the names of the fields inside.
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn of(fields: Json) -> Result<Vec<TableColumn>> {
+    fn columns_of(fields: Json) -> Result<Vec<TableColumn>> {
         columns(&json!({"type": "struct", "fields": fields}), &NameMapping::default())
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn types_are_those_that_are_delivered() {
         let structure =
             json!({"type": "struct", "fields": [{"id": 9, "name": "x", "type": "int", "required": true}]});
-        let of = of(json!([
+        let of = columns_of(json!([
             {"id": 1, "name": "a", "type": "decimal(10, 2)", "required": false},
             {"id": 2, "name": "b", "type": "timestamptz", "required": true},
             {"id": 3, "name": "c", "type": "timestamp_ns", "required": false},
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn schemas_that_are_none_are_refused_with_their_column() {
-        let refused = |fields: Json| of(fields).unwrap_err().to_string();
+        let refused = |fields: Json| columns_of(fields).unwrap_err().to_string();
         let variant = refused(json!([{"id": 1, "name": "v", "type": "variant"}]));
         assert_eq!(variant, "column \"v\": the table declares the type variant, which is not read");
         assert!(refused(json!([{"name": "v", "type": "int"}])).contains("a field has no id"));

@@ -179,7 +179,7 @@ impl Catalog {
         }
         groups.shrink_to_fit();
         let Unified { schema, refused } = unified;
-        let fingerprint = Fingerprint::of(&files, &schema, &identities);
+        let fingerprint = Fingerprint::compute(&files, &schema, &identities);
         Ok(Catalog {
             files,
             groups,

@@ -14,7 +14,7 @@ pub(crate) fn array<'py>(
     field: &Field,
     column: &ArrayRef,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
-    match TextFormat::of(field)? {
+    match TextFormat::from_field(field)? {
         TextFormat::Plain => Some(strings(py, field, column)),
         TextFormat::Json => Some(values(py, field, column)),
         _ => None,

@@ -41,6 +41,6 @@ impl ColumnOption for Encoding {
     }
 
     fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
-        Column::of(Codec::Gather(self.codec(stored, nulls.fill)?), stored).map(Some)
+        Column::with_codec(Codec::Gather(self.codec(stored, nulls.fill)?), stored).map(Some)
     }
 }

@@ -255,7 +255,7 @@ mod tests {
         let codec = tensor.codec(&field, NullOptions::default()).unwrap();
         let rows = Selection::of_one((0..column.len() as u32).collect());
         let (rows, bad) = codec.as_gather().unwrap().gather(&[column], &rows).unwrap();
-        assert_eq!(rows.data_type(), Column::of(codec, &field).unwrap().field.data_type());
+        assert_eq!(rows.data_type(), Column::with_codec(codec, &field).unwrap().field.data_type());
         assert_eq!((rows.len(), rows.logical_null_count()), (column.len(), 0));
         let values = rows.as_fixed_size_list().values().as_primitive::<Float32Type>().values().to_vec();
         (values, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())

@@ -46,7 +46,7 @@ impl ColumnOption for Tensor {
     }
 
     fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
-        Column::of(self.codec(stored, nulls)?, stored).map(Some)
+        Column::with_codec(self.codec(stored, nulls)?, stored).map(Some)
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         ] {
             let refused = tensor
                 .codec(stored, NullOptions::default())
-                .and_then(|codec| Column::of(codec, stored))
+                .and_then(|codec| Column::with_codec(codec, stored))
                 .unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");
         }

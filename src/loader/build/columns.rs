@@ -203,7 +203,7 @@ impl LoaderBuilder {
             let field = self.read_column(read, column, "pad")?;
             let place = read.index_of(column).unwrap_or_default();
             let mask = PadMaskCodec { pad: pad.clone(), name };
-            let mask = Column::of(Codec::GatherOf(place, Arc::new(mask)), field)?;
+            let mask = Column::with_codec(Codec::GatherOf(place, Arc::new(mask)), field)?;
             let stored = stored.field(place);
             Ok(self.mask_of_arrays(mask_of_vectors(mask, stored), stored))
         });

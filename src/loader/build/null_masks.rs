@@ -67,11 +67,12 @@ impl LoaderBuilder {
         let given = self.fill(stored.name());
         let at = |error: Error| error.at(of_column(stored.name()));
         if let Some(codec) = declared.masked_codec(stored, given) {
-            return Column::of(codec.map_err(at)?, stored).map_err(at);
+            return Column::with_codec(codec.map_err(at)?, stored).map_err(at);
         }
         if let Some(empty) = self.fill_of_arrays(stored) {
             let fill = given.cloned().unwrap_or(empty);
-            return Column::of(Codec::Gather(gatherer(declared, stored, Some(&fill))), stored).map_err(at);
+            return Column::with_codec(Codec::Gather(gatherer(declared, stored, Some(&fill))), stored)
+                .map_err(at);
         }
         let fill = masked_fill(stored.data_type(), given).map_err(at)?;
         let filled = gatherer(declared, stored, Some(&fill));
@@ -98,7 +99,7 @@ impl LoaderBuilder {
                     .at(of_column(&name)));
             }
             let place = read.index_of(field.name()).unwrap_or_default();
-            Column::of(Codec::GatherOf(place, Arc::new(NullMaskCodec { name })), field)
+            Column::with_codec(Codec::GatherOf(place, Arc::new(NullMaskCodec { name })), field)
         });
         columns.collect()
     }

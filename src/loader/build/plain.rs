@@ -11,7 +11,7 @@ use crate::column::{Codec, Column, Declared, Gather, PlainCodec};
 
 /// The codec of a column that no option decodes: values as they are stored, or as the files declare them.
 pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
-    Column::of(Codec::Gather(gatherer(declared, stored, fill)), stored)
+    Column::with_codec(Codec::Gather(gatherer(declared, stored, fill)), stored)
         .map_err(|error| error.at(of_column(stored.name())))
 }
 

@@ -141,7 +141,7 @@ impl LoaderBuilder {
         match data_type {
             DataType::Struct(fields)
                 if is_flat[column]
-                    && SparkMl::of(data_type) != Some(SparkMl::Vector)
+                    && SparkMl::from_type(data_type) != Some(SparkMl::Vector)
                     && !self.is_made_of_it(&self.name(&here)) =>
             {
                 let inside = |field: &Field| (column, [here.1.clone(), vec![field.name().clone()]].concat());

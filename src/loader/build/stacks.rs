@@ -152,7 +152,7 @@ impl LoaderBuilder {
                 let name = Pad::mask_name(name);
                 let mask = |place: &usize| {
                     let codec = Arc::new(NullMaskCodec { name: name.clone() });
-                    Ok((*place, Column::of(Codec::GatherOf(*place, codec), read.field(*place))?))
+                    Ok((*place, Column::with_codec(Codec::GatherOf(*place, codec), read.field(*place))?))
                 };
                 let masks = places.iter().map(mask).collect::<Result<_>>()?;
                 stacks.push(StackCodec::column(&name, masks)?);

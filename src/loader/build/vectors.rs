@@ -40,7 +40,7 @@ pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
 /// Refuses to read the values of vectors or matrices without the fields that distinguish sparse ones: `name`
 /// is the name of the structure, whose type is `stored`, and `fields` are its fields that are read.
 pub(super) fn check_fields(name: &str, stored: &DataType, fields: &[&str]) -> Result<()> {
-    let Some(kind) = SparkMl::of(stored) else { return Ok(()) };
+    let Some(kind) = SparkMl::from_type(stored) else { return Ok(()) };
     let tells = |field: &&str| *field == TYPE || *field == kind.places();
     if !fields.contains(&VALUES) || fields.iter().any(tells) {
         return Ok(());

@@ -45,7 +45,7 @@ impl FollowedRows for ViewedRows<'_> {
         if resident.lost.is_some() {
             return None;
         }
-        let rows = self.collation.rows.of(source as usize);
+        let rows = self.collation.rows.rows_of(source as usize);
         let cells = RowCells::new(&rows.batch, resident.row_at(place) as usize, rows.is_mapped());
         Some((cells, request.key(self.column, self.view, row)))
     }

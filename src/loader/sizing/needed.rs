@@ -43,7 +43,7 @@ struct Weight {
 
 impl Needed {
     /// The needs of `order` for the row groups that `reads` reads, with the rows of `samples`.
-    pub(super) fn of(
+    pub(super) fn for_order(
         reads: &Reads,
         samples: &SampleIndex,
         order: &OrderSpec,

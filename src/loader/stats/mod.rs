@@ -244,12 +244,12 @@ impl Stats {
 
     /// The stage that the training loop waits for, and a remedy.
     pub fn verdict(&self) -> Verdict {
-        Verdict::of(std::slice::from_ref(self))
+        Verdict::from_ranks(std::slice::from_ref(self))
     }
 
     /// The verdict on several ranks together.
     pub fn verdict_of(ranks: &[Stats]) -> Verdict {
-        Verdict::of(ranks)
+        Verdict::from_ranks(ranks)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(ranks: &[Stats]) -> Self {
+    pub(super) fn from_ranks(ranks: &[Stats]) -> Self {
         let (mut all, mut first, mut stages) = (Waits::default(), Waits::default(), Stages::default());
         let (mut consumer, mut batches, mut threads) = (0.0, 0, 0);
         for rank in ranks {

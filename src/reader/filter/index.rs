@@ -160,7 +160,7 @@ impl GroupIndex {
 impl Pages {
     fn read(locations: &[u8], bounds: &[u8], chunk: &ColumnChunkMetaData, rows: u64) -> Option<Self> {
         let column = chunk.column_descr_ptr();
-        let locations = PageLocations::read(locations, &ColumnChunk::of(&column, chunk), rows)?;
+        let locations = PageLocations::read(locations, &ColumnChunk::from_metadata(&column, chunk), rows)?;
         let (mut nulls_only, mut least, mut greatest, mut counts) = (None, None, None, None);
         let mut order = UNORDERED;
         Compact::new(bounds).structure(|input, id, kind| {

@@ -215,7 +215,7 @@ impl GroupValues<'_> {
     }
 
     fn bounds(&self, data_type: &DataType) -> Option<Bounds> {
-        Bounds::of(self.statistics?, self.order, self.chunk.column_descr(), data_type)
+        Bounds::from_statistics(self.statistics?, self.order, self.chunk.column_descr(), data_type)
     }
 
     /// The outcomes according to a Bloom filter, if bounds do not decide. A value that is not in the filter
@@ -246,7 +246,7 @@ enum Bounds {
 
 impl Bounds {
     /// The bounds in statistics; `None` if there are none, or none that are reliable.
-    fn of(
+    fn from_statistics(
         statistics: &Statistics,
         order: ColumnOrder,
         descriptor: &ColumnDescriptor,
@@ -523,22 +523,22 @@ mod tests {
             (ColumnOrder::UNKNOWN, false, false, false),
         ] {
             assert_eq!(
-                Bounds::of(&text(false), order, &any(), &DataType::Utf8View).is_some(),
+                Bounds::from_statistics(&text(false), order, &any(), &DataType::Utf8View).is_some(),
                 new,
                 "{order:?}"
             );
             assert_eq!(
-                Bounds::of(&text(true), order, &any(), &DataType::Utf8View).is_some(),
+                Bounds::from_statistics(&text(true), order, &any(), &DataType::Utf8View).is_some(),
                 old,
                 "{order:?}"
             );
             assert_eq!(
-                Bounds::of(&number(true), order, &any(), &DataType::UInt64).is_some(),
+                Bounds::from_statistics(&number(true), order, &any(), &DataType::UInt64).is_some(),
                 old,
                 "{order:?}"
             );
             assert_eq!(
-                Bounds::of(&number(true), order, &any(), &DataType::Int64).is_some(),
+                Bounds::from_statistics(&number(true), order, &any(), &DataType::Int64).is_some(),
                 signed,
                 "{order:?}"
             );
@@ -549,10 +549,10 @@ mod tests {
     fn bounds_of_unsigned_numbers_are_read_without_a_sign() {
         let order = ColumnOrder::column_order_for_type(None, ConvertedType::UINT_32, Type::INT32);
         let statistics = Statistics::int32(Some(5), Some(-1), None, Some(0), false);
-        let bounds = Bounds::of(&statistics, order, &any(), &DataType::UInt32).unwrap();
+        let bounds = Bounds::from_statistics(&statistics, order, &any(), &DataType::UInt32).unwrap();
         let term = Term::new("", Op::Greater, i64::from(i32::MAX));
         assert_eq!(bounds.matching(term.test()), RowGroupMatch::Some);
-        assert!(Bounds::of(&statistics, order, &any(), &DataType::Int32).is_none());
+        assert!(Bounds::from_statistics(&statistics, order, &any(), &DataType::Int32).is_none());
     }
 
     /// Times that are stored finer than they are read are rounded, but their bounds are not.
@@ -562,7 +562,7 @@ mod tests {
         let bounds = |stored: StoredUnit, read: TimeUnit| {
             let column = column(Some(LogicalType::timestamp(false, stored)));
             let statistics = Statistics::int64(Some(-1), Some(1_500), None, Some(0), false);
-            Bounds::of(&statistics, order, &column, &DataType::Timestamp(read, None))
+            Bounds::from_statistics(&statistics, order, &column, &DataType::Timestamp(read, None))
         };
         let Some(Bounds::Moment(min, max, _)) = bounds(StoredUnit::MILLIS, TimeUnit::Microsecond) else {
             panic!("no bounds")

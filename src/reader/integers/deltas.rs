@@ -38,7 +38,7 @@ struct Miniblock<'a> {
 
 impl<'a> Deltas<'a> {
     /// Reads the header; `None` if the bytes do not begin with one.
-    pub(in crate::reader) fn of(mut rest: &'a [u8]) -> Option<Self> {
+    pub(in crate::reader) fn parse(mut rest: &'a [u8]) -> Option<Self> {
         let block = usize::try_from(varint(&mut rest)?).ok()?;
         let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
         let count = usize::try_from(varint(&mut rest)?).ok()?;
@@ -186,14 +186,14 @@ mod tests {
 
     /// The number of bytes up to the end of the last number.
     fn end(bytes: &[u8]) -> Option<usize> {
-        Some(bytes.len() - Deltas::of(bytes)?.end()?.len())
+        Some(bytes.len() - Deltas::parse(bytes)?.end()?.len())
     }
 
     /// The numbers read all at once, and read one by one.
     fn numbers(bytes: &[u8]) -> (Option<Vec<u64>>, Vec<u64>) {
-        let (all, mut found) = (Deltas::of(bytes), Vec::new());
+        let (all, mut found) = (Deltas::parse(bytes), Vec::new());
         let found = all.and_then(|all| all.each(|number| found.push(number))).map(|()| found);
-        (found, Deltas::of(bytes).into_iter().flat_map(Deltas::numbers).collect())
+        (found, Deltas::parse(bytes).into_iter().flat_map(Deltas::numbers).collect())
     }
 
     #[test]

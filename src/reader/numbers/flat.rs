@@ -16,7 +16,7 @@ pub(super) struct Flat {
 
 impl Flat {
     /// The rows of a column at the top level of the schema.
-    pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
+    pub(super) fn for_column(column: &ColumnDescriptor) -> Option<Self> {
         let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
             (1, 0, most @ (0 | 1)) => most == 1,
             _ => return None,

@@ -44,7 +44,7 @@ struct Levels {
 
 impl Lists {
     /// The lists of a column at the top level of the schema.
-    pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
+    pub(super) fn for_column(column: &ColumnDescriptor) -> Option<Self> {
         let value = u8::try_from(column.max_def_level()).ok()?;
         let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
         // The path is: list, repeated group, item.

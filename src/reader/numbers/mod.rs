@@ -105,7 +105,7 @@ enum Shape {
 impl<'a> NumberColumn<'a> {
     /// A column of `rows` rows that becomes an array of the type of `field`; `None` leaves the column to the
     /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). It takes no memory yet.
-    pub(super) fn of(
+    pub(super) fn for_field(
         field: &'a Field,
         column: &'a ColumnDescriptor,
         codes: Option<&'a dyn CodeValues>,
@@ -122,13 +122,15 @@ impl<'a> NumberColumn<'a> {
         };
         let width = match (column.physical_type(), item) {
             (Type::INT32, DataType::Int8 | DataType::UInt8) => {
-                Typed::of(field, item, column, rows).map(Width::One)
+                Typed::for_field(field, item, column, rows).map(Width::One)
             }
             (Type::INT32, DataType::Int16 | DataType::UInt16) => {
-                Typed::of(field, item, column, rows).map(Width::Two)
+                Typed::for_field(field, item, column, rows).map(Width::Two)
             }
             (Type::INT32, DataType::Int32 | DataType::UInt32 | DataType::Date32 | DataType::Time32(_))
-            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Width::Four),
+            | (Type::FLOAT, DataType::Float32) => {
+                Typed::for_field(field, item, column, rows).map(Width::Four)
+            }
             (
                 Type::INT64,
                 DataType::Int64
@@ -138,9 +140,11 @@ impl<'a> NumberColumn<'a> {
                 | DataType::Duration(_)
                 | DataType::Date64,
             )
-            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Width::Eight),
+            | (Type::DOUBLE, DataType::Float64) => {
+                Typed::for_field(field, item, column, rows).map(Width::Eight)
+            }
             (Type::FIXED_LEN_BYTE_ARRAY, DataType::FixedSizeBinary(_)) => {
-                Stored::of(field, column, rows).map(Width::Many)
+                Stored::for_field(field, column, rows).map(Width::Many)
             }
             _ => None,
         };
@@ -186,10 +190,15 @@ impl<'a> NumberColumn<'a> {
 }
 
 impl<'a, T: Value> Typed<'a, T> {
-    fn of(field: &'a Field, item: &'a DataType, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
+    fn for_field(
+        field: &'a Field,
+        item: &'a DataType,
+        column: &'a ColumnDescriptor,
+        rows: usize,
+    ) -> Option<Self> {
         let shape = match item == field.data_type() {
-            true => Shape::Flat(Flat::of(column)?),
-            false => Shape::Lists(Lists::of(column)?),
+            true => Shape::Flat(Flat::for_column(column)?),
+            false => Shape::Lists(Lists::for_column(column)?),
         };
         let form = Form::Numbers;
         Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
@@ -203,7 +212,7 @@ impl<'a, T: Value> Typed<'a, T> {
         column: &'a ColumnDescriptor,
         rows: usize,
     ) -> Option<Self> {
-        let shape = Shape::Flat(Flat::of(column)?);
+        let shape = Shape::Flat(Flat::for_column(column)?);
         Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
     }
 
@@ -260,7 +269,7 @@ impl<'a, T: Value> Typed<'a, T> {
                 self.form.plain(values, count, &mut memory.dictionary)?;
                 continue;
             }
-            let page = DataPage::of(stored, self.column, levels, values)?;
+            let page = DataPage::parse(stored, self.column, levels, values)?;
             let from = self.shape.validity().len();
             let there = self.shape.page(&page);
             self.damaged |= there.is_none();

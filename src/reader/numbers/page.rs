@@ -50,7 +50,7 @@ pub(super) struct DataPage<'a> {
 
 impl<'a> DataPage<'a> {
     /// Splits a page of either version into its parts; `values` are not compressed.
-    pub(super) fn of(
+    pub(super) fn parse(
         stored: &StoredPage,
         column: &ColumnDescriptor,
         levels: &'a [u8],

@@ -39,10 +39,10 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
+    pub(super) fn for_field(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
         let DataType::FixedSizeBinary(cell) = field.data_type() else { return None };
         let cell = usize::try_from(*cell).ok().filter(|cell| *cell > 0)?;
-        let flat = Flat::of(column)?;
+        let flat = Flat::for_column(column)?;
         Some(Stored { field, column, cell, rows, flat, fetched: None, out: Vec::new(), damaged: false })
     }
 
@@ -69,14 +69,14 @@ impl<'a> Stored<'a> {
             return None;
         }
         let (levels, values) = chunk.body(stored)?;
-        let page = DataPage::of(stored, self.column, levels, values)?;
+        let page = DataPage::parse(stored, self.column, levels, values)?;
         let bytes = self.cell.checked_mul(self.rows)?;
         // There are as many cells as rows, so none is null.
         let are_cells = is(page.encoding, Encoding::PLAIN) && page.values.len() == bytes;
         if page.count != self.rows || !are_cells {
             return None;
         }
-        let mut flat = Flat::of(self.column)?;
+        let mut flat = Flat::for_column(self.column)?;
         flat.end = self.rows;
         (flat.page(&page)? == self.rows).then_some(())?;
         self.flat = flat;
@@ -112,7 +112,7 @@ impl<'a> Stored<'a> {
             true => inflater.inflate_into(chunk.about.compression(), values, content)?,
             false => content.copy_from_slice(values),
         }
-        let page = DataPage::of(stored, self.column, levels, &self.out[end - length..])?;
+        let page = DataPage::parse(stored, self.column, levels, &self.out[end - length..])?;
         let bytes = page.values.len();
         let is_plain = is(page.encoding, Encoding::PLAIN);
         let first = self.flat.validity.len();

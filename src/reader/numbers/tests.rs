@@ -99,7 +99,7 @@ fn decode_as(
     chunks: &[&CheckedChunk<'_>],
 ) -> Option<ArrayRef> {
     let rows = chunks.iter().map(|chunk| chunk.rows).sum();
-    let mut column = NumberColumn::of(field, chunks[0].about.column, codes, rows)?;
+    let mut column = NumberColumn::for_field(field, chunks[0].about.column, codes, rows)?;
     chunks.iter().try_for_each(|chunk| column.append(chunk))?;
     column.finish()
 }
@@ -141,11 +141,15 @@ fn each_chunk<T>(bytes: &Bytes, look: impl Fn(&Field, &CheckedChunk<'_>, &ArrayR
     let columns = metadata.file_metadata().schema_descr_ptr();
     let chunks = columns.columns().iter().zip(metadata.row_group(0).columns()).enumerate();
     let looked = chunks.map(|(at, (column, about))| {
-        let about = ColumnChunk::of(column, about);
+        let about = ColumnChunk::from_metadata(column, about);
         let range = about.range();
         let bytes = bytes.slice(range.start as usize..range.end as usize);
-        let chunk =
-            pages::Chunk { leaf: &pages::Leaf::of(column), about: &about, bytes: &bytes, created_by: None };
+        let chunk = pages::Chunk {
+            leaf: &pages::Leaf::for_column(column),
+            about: &about,
+            bytes: &bytes,
+            created_by: None,
+        };
         let mut pages = Vec::new();
         chunk.check(rows as u64, u64::MAX, &mut pages).unwrap();
         let chunk = CheckedChunk { about: &about, fetched: &bytes, bytes: &bytes, pages: &pages, rows };
@@ -478,7 +482,7 @@ fn damage_is_left_to_the_parquet_crate() {
             let reader = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
             let (metadata, stored) = (reader.metadata().clone(), reader.schema().field(0).clone());
             let column = metadata.file_metadata().schema_descr_ptr().column(0);
-            let about = ColumnChunk::of(&column, metadata.row_group(0).column(0));
+            let about = ColumnChunk::from_metadata(&column, metadata.row_group(0).column(0));
             let range = about.range();
             let sound = bytes.slice(range.start as usize..range.end as usize);
             let mut pages = Vec::new();
@@ -487,7 +491,7 @@ fn damage_is_left_to_the_parquet_crate() {
                 bytes[at] ^= 1 << (random.next() % 8);
                 let bytes = Bytes::from(bytes);
                 let chunk = pages::Chunk {
-                    leaf: &pages::Leaf::of(&column),
+                    leaf: &pages::Leaf::for_column(&column),
                     about: &about,
                     bytes: &bytes,
                     created_by: None,

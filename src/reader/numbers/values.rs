@@ -141,7 +141,7 @@ pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
 /// Appends `count` values that are stored as the differences between them, packed in blocks
 /// (`DELTA_BINARY_PACKED`).
 pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
-    let deltas = Deltas::of(bytes).filter(|deltas| deltas.count == count)?;
+    let deltas = Deltas::parse(bytes).filter(|deltas| deltas.count == count)?;
     out.reserve(count);
     deltas.each(|number| out.push(T::from_bits(number)))
 }

@@ -33,7 +33,7 @@ struct BodyParts<'a> {
 impl Bodies {
     /// The checks for a leaf at the end of `path`, whose nodes are optional, repeated or neither. At the
     /// `shared` depths it must have the same rows and items as other leaves.
-    pub(in crate::reader) fn of(
+    pub(in crate::reader) fn for_column(
         column: &ColumnDescriptor,
         path: impl Iterator<Item = Repetition>,
         shared: &[Depth],
@@ -45,8 +45,8 @@ impl Bodies {
             Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).ok(),
             Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY => None,
         };
-        let lists = (highest[0] > 0).then(|| ListLevels::of(highest, path));
-        Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::of).collect() }
+        let lists = (highest[0] > 0).then(|| ListLevels::from_path(highest, path));
+        Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::with_depth).collect() }
     }
 
     /// Whether some damage shows only in all pages of the leaf together, because rows of lists are counted by

@@ -23,9 +23,9 @@ pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
 fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     let lengths = deltas(body, most)?;
     deltas(lengths, most)?;
-    let mut own = Deltas::of(lengths)?.numbers();
+    let mut own = Deltas::parse(lengths)?.numbers();
     let mut before = 0u64;
-    for shared in Deltas::of(body)?.numbers() {
+    for shared in Deltas::parse(body)?.numbers() {
         (shared <= before).then_some(())?;
         before = shared.saturating_add(own.next()?);
     }
@@ -41,7 +41,7 @@ pub(super) fn are_differences(bytes: &[u8], stored: usize) -> bool {
 /// The number of values in the encoding `DELTA_BINARY_PACKED`, which are counted up to `most`; `None` if some
 /// are missing.
 pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {
-    let stored = Deltas::of(bytes)?.count;
+    let stored = Deltas::parse(bytes)?.count;
     match stored > most as usize {
         true => Some(stored),
         false => deltas(bytes, most).map(|_| stored),
@@ -51,7 +51,7 @@ pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> 
 /// The bytes after the numbers in the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`
 /// numbers, or if some are missing.
 fn deltas(bytes: &[u8], most: u32) -> Option<&[u8]> {
-    Deltas::of(bytes).filter(|deltas| deltas.count <= most as usize)?.end()
+    Deltas::parse(bytes).filter(|deltas| deltas.count <= most as usize)?.end()
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) struct ListLevels {
 impl ListLevels {
     /// The check for a leaf with these highest levels, at the end of `path`, whose nodes are optional,
     /// repeated or neither.
-    pub(super) fn of(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
+    pub(super) fn from_path(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
         let mut definition = 0;
         let mut items = Vec::new();
         for node in path {
@@ -127,8 +127,8 @@ impl ListLevels {
         values: usize,
         outlines: &mut [Outline],
     ) -> Result<()> {
-        let mut repetitions = Levels::of(repetition, self.widths[0], values);
-        let mut definitions = Levels::of(definition, self.widths[1], values);
+        let mut repetitions = Levels::from_runs(repetition, self.widths[0], values);
+        let mut definitions = Levels::from_runs(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
         // The first element is for the level before the page.
         let mut definition = [0; 1 + STEP];
@@ -179,7 +179,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    pub(super) fn of(depth: Depth) -> Self {
+    pub(super) fn with_depth(depth: Depth) -> Self {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
@@ -251,7 +251,7 @@ struct Levels<'a> {
 }
 
 impl<'a> Levels<'a> {
-    fn of(runs: &'a [u8], width: u32, values: usize) -> Self {
+    fn from_runs(runs: &'a [u8], width: u32, values: usize) -> Self {
         let (runs, run, unpacked) = (Runs::new(runs, width), NumberRun::Repeated(0, 0), [0; UNPACKED]);
         Levels { runs, width, left: values, run, unpacked, at: 0, end: 0 }
     }
@@ -359,7 +359,7 @@ mod tests {
     fn levels_are_read_in_order() {
         for step in [1, 3, 100] {
             let read = |runs: &[u8], width, count| {
-                let (mut levels, mut read) = (Levels::of(runs, width, count), vec![9; count]);
+                let (mut levels, mut read) = (Levels::from_runs(runs, width, count), vec![9; count]);
                 read.chunks_mut(step).for_each(|part| levels.read(part));
                 read
             };
@@ -384,7 +384,7 @@ mod tests {
         let path = [optional, repeated, optional, optional, repeated, optional];
         let runs = |levels: &[u8]| levels.iter().flat_map(|level| [2, *level]).collect::<Vec<u8>>();
         let check = |pages: &[(&[u8], &[u8])]| {
-            let mut lists = ListLevels::of([2, 6], path.into_iter());
+            let mut lists = ListLevels::from_path([2, 6], path.into_iter());
             pages.iter().all(|(repetition, definition)| {
                 lists.check(&runs(repetition), &runs(definition), repetition.len(), &mut []).is_ok()
             })
@@ -408,7 +408,7 @@ mod tests {
         // A row may continue in the next page.
         assert!(check(&[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]));
         assert!(!check(&[(&[0], &[0]), (&[1], &[6])]));
-        let mut lists = ListLevels::of([2, 6], path.into_iter());
+        let mut lists = ListLevels::from_path([2, 6], path.into_iter());
         lists.skip();
         assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
     }
@@ -419,7 +419,7 @@ mod tests {
     fn leaves_tell_the_same_of_the_structure_around_them() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
         let runs = |levels: &[u8]| levels.iter().flat_map(|level| [2, *level]).collect::<Vec<u8>>();
-        let shared = || vec![Outline::of(Depth { repetition: 0, definition: 1 })];
+        let shared = || vec![Outline::with_depth(Depth { repetition: 0, definition: 1 })];
         let flat = |pages: &[&[u8]]| {
             let mut outlines = shared();
             pages.iter().for_each(|page| outline(&runs(page), 2, page.len(), &mut outlines));
@@ -427,7 +427,7 @@ mod tests {
         };
         let of_list = |pages: &[(&[u8], &[u8])]| {
             let (mut outlines, path) = (shared(), [optional, optional, repeated, optional]);
-            let mut lists = ListLevels::of([1, 4], path.into_iter());
+            let mut lists = ListLevels::from_path([1, 4], path.into_iter());
             for (repetition, definition) in pages {
                 let (repeated, defined) = (runs(repetition), runs(definition));
                 lists.check(&repeated, &defined, repetition.len(), &mut outlines).unwrap();

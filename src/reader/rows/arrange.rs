@@ -24,7 +24,7 @@ impl RowGroupReader<'_> {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
                     let value = repeated(&self.file.constants[constant].value, rows)?;
-                    return self.in_common(&selected.of(&value, field.data_type())?, field);
+                    return self.in_common(&selected.values(&value, field.data_type())?, field);
                 }
                 Origin::Absent => return Ok(new_null_array(field.data_type(), rows)),
             };
@@ -34,7 +34,7 @@ impl RowGroupReader<'_> {
                 fields.push((column, Arc::new(coded)));
                 return Ok(arrays[at].clone());
             }
-            self.in_common(&selected.of(&arrays[at], field.data_type())?, field)
+            self.in_common(&selected.values(&arrays[at], field.data_type())?, field)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

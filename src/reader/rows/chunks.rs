@@ -159,7 +159,7 @@ impl RowGroups for FetchedChunks {
             pages: SerializedPageReader::new(held, about, self.num_rows(), None)?,
             left: pages,
             rows: self.num_rows(),
-            bodies: Bodies::of(about.column_descr(), path.into_iter(), &shared),
+            bodies: Bodies::for_column(about.column_descr(), path.into_iter(), &shared),
             leaf,
             outlines: self.outlines.clone(),
             wrong: self.wrong.clone(),

@@ -18,7 +18,7 @@ pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str)
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
         let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
-        waiting(move || KeptRows::of(&store, &catalog, &key)).await.map(Arc::new)
+        waiting(move || KeptRows::for_filter(&store, &catalog, &key)).await.map(Arc::new)
     };
     if let Some(kept) = keeper.clone() {
         let counts: Vec<u32> = selected.iter().map(RowSet::count).collect();

@@ -118,7 +118,7 @@ async fn of_file(
     for ((stored, leaf, _), bytes) in wanted.into_iter().zip(bytes) {
         let column = footer.row_group(stored.index).column(leaf);
         let descriptor = column.column_descr_ptr();
-        let chunk = ColumnChunk::of(&descriptor, column);
+        let chunk = ColumnChunk::from_metadata(&descriptor, column);
         let pages = PageLocations::read(&bytes, &chunk, stored.rows);
         locations.extend(pages.map(|pages| ((stored.index, leaf), pages)));
     }

@@ -38,7 +38,7 @@ pub(crate) async fn windows(
     }
     let keeper = {
         let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
-        waiting(move || KeptRows::of(&store, &catalog, &key)).await.map(Arc::new)
+        waiting(move || KeptRows::for_filter(&store, &catalog, &key)).await.map(Arc::new)
     };
     if let Some(kept) = keeper.clone() {
         let selected = selected.clone();

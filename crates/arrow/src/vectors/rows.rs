@@ -37,8 +37,8 @@ type Cause = String;
 
 impl<'a> Vectors<'a> {
     /// The vectors of a column; `None` for a column of another type.
-    pub fn of(column: &'a dyn Array) -> Option<Self> {
-        if SparkMl::of(column.data_type()) != Some(SparkMl::Vector) {
+    pub fn from_array(column: &'a dyn Array) -> Option<Self> {
+        if SparkMl::from_type(column.data_type()) != Some(SparkMl::Vector) {
             return None;
         }
         let [types, sizes, indices, values] = column.as_struct_opt()?.columns() else { return None };

@@ -198,7 +198,7 @@ fn spell(encoding: Encoding) -> String {
 fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
     let mut data_type = field.data_type();
     for (depth, part) in parts.iter().enumerate().skip(1) {
-        if SparkMl::of(data_type) == Some(SparkMl::Vector) {
+        if SparkMl::from_type(data_type) == Some(SparkMl::Vector) {
             return Some(depth);
         }
         let DataType::Struct(fields) = data_type else { return None };
@@ -210,7 +210,7 @@ fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
 /// The type that batches deliver for the column of a leaf.
 fn delivered(field: &Field, parts: &[String]) -> String {
     match field.data_type() {
-        DataType::Struct(fields) if parts.len() > 1 && SparkMl::of(field.data_type()).is_none() => {
+        DataType::Struct(fields) if parts.len() > 1 && SparkMl::from_type(field.data_type()).is_none() => {
             let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
             inner.map_or_else(|| TypeName(field.data_type()).to_string(), |inner| named(inner))
         }

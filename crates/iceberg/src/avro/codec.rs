@@ -17,7 +17,7 @@ pub(super) enum BlockCodec {
 
 impl BlockCodec {
     /// The codec with this name in the header.
-    pub(super) fn of(name: &[u8]) -> Result<Self> {
+    pub(super) fn from_name(name: &[u8]) -> Result<Self> {
         match name {
             b"null" => Ok(BlockCodec::Null),
             b"deflate" => Ok(BlockCodec::Deflate),

@@ -185,7 +185,7 @@ impl<'a> ProjectedLeaves<'a> {
     }
 
     /// The leaves in a file, ascending.
-    pub fn of(&mut self, columns: &'a FileColumns) -> &[usize] {
+    pub fn in_file(&mut self, columns: &'a FileColumns) -> &[usize] {
         if !self.of.is_some_and(|known| std::ptr::eq(known, columns)) {
             (self.of, self.leaves) = (Some(columns), columns.leaves(self.projection));
         }

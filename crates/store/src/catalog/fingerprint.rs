@@ -21,7 +21,7 @@ use super::File;
 pub struct Fingerprint(u128);
 
 impl Fingerprint {
-    pub(super) fn of(files: &[File], schema: &Schema, identities: &[Arc<str>]) -> Self {
+    pub(super) fn compute(files: &[File], schema: &Schema, identities: &[Arc<str>]) -> Self {
         let mut hash = Xxh3::new();
         let mut text = |part: &str| {
             hash.update(&(part.len() as u64).to_le_bytes());

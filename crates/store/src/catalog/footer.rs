@@ -109,7 +109,7 @@ impl Footer {
             let mut end = 0;
             let chunks = columns.parquet.columns().iter().zip(group.columns()).enumerate();
             for (leaf, (column, chunk)) in chunks {
-                let chunk = ColumnChunk::of(column, chunk).within(columns.lists(leaf), chunk);
+                let chunk = ColumnChunk::from_metadata(column, chunk).within(columns.lists(leaf), chunk);
                 chunk.write(&mut bytes, rows, end);
                 end = chunk.end();
             }
@@ -229,7 +229,7 @@ impl<'a> ColumnChunk<'a> {
 
     /// The kept part of a footer's entry. Negative numbers, which a checked footer does not have, count as
     /// zero.
-    pub fn of(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
+    pub fn from_metadata(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
         let repeats = |encoding| {
             matches!(
                 encoding,

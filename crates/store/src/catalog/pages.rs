@@ -177,7 +177,7 @@ mod tests {
             .set_total_compressed_size(50)
             .build()
             .unwrap();
-        PageLocations::read(bytes, &ColumnChunk::of(&column, &about), 30)
+        PageLocations::read(bytes, &ColumnChunk::from_metadata(&column, &about), 30)
     }
 
     #[test]

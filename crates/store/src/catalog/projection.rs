@@ -173,7 +173,7 @@ impl Selected {
 
     /// The delivered part of a column's rows, in the order of the fields of `to`; the column has these fields
     /// and perhaps others.
-    pub fn of(&self, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    pub fn values(&self, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         match &self.of {
             Reads::Whole => Ok(column.clone()),
             Reads::Fields(_) => narrowed(column, to),

@@ -75,7 +75,7 @@ fn unread(field: &Field) -> Error {
         .hint("leave it out with `columns`, or write it as a number or a duration"),
         false => {
             let error = Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"));
-            match SparkMl::of(field.data_type()) {
+            match SparkMl::from_type(field.data_type()) {
                 Some(SparkMl::Matrix) => {
                     let [kind, values] = [TYPE, VALUES].map(|part| format!("{}.{part}", field.name()));
                     error.hint(format!(
@@ -107,7 +107,7 @@ fn outline(data_type: &DataType) -> String {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
         DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", outline(item.data_type())),
-        DataType::Struct(fields) => match SparkMl::of(data_type) {
+        DataType::Struct(fields) => match SparkMl::from_type(data_type) {
             Some(kind) => kind.name().to_owned(),
             None => format!("struct of {}", fields.len()),
         },
@@ -129,7 +129,7 @@ fn is_read(data_type: &DataType) -> bool {
         // The Parquet crate returns no rows for lists without items.
         DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
         DataType::Struct(fields) => {
-            SparkMl::of(data_type) != Some(SparkMl::Matrix)
+            SparkMl::from_type(data_type) != Some(SparkMl::Matrix)
                 && !fields.is_empty()
                 && fields.iter().all(|field| is_read(field.data_type()))
         }

@@ -64,7 +64,7 @@ impl AsOf {
     ///
     /// # Errors
     /// `Invalid` if both are given, or if the time cannot be parsed.
-    pub fn of(version: Option<&str>, time: Option<&str>) -> Result<Self> {
+    pub fn parse(version: Option<&str>, time: Option<&str>) -> Result<Self> {
         let Some(text) = time else { return Ok(version.map_or(AsOf::Newest, AsOf::version)) };
         if version.is_some() {
             return Err(Error::invalid(
@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn a_version_is_a_number_or_a_time() {
-        let time = |text| AsOf::of(None, Some(text));
-        assert_eq!(AsOf::of(None, None).unwrap(), AsOf::Newest);
-        assert_eq!(AsOf::of(Some("7"), None).unwrap(), AsOf::Version(7));
-        assert_eq!(AsOf::of(Some("main"), None).unwrap(), AsOf::Named("main".into()));
+        let time = |text| AsOf::parse(None, Some(text));
+        assert_eq!(AsOf::parse(None, None).unwrap(), AsOf::Newest);
+        assert_eq!(AsOf::parse(Some("7"), None).unwrap(), AsOf::Version(7));
+        assert_eq!(AsOf::parse(Some("main"), None).unwrap(), AsOf::Named("main".into()));
         assert_eq!(time("1970-01-01T00:00:01.5Z").unwrap(), AsOf::Time(1_500));
         assert_eq!(time("1970-01-01 01:00:01+01:00").unwrap(), AsOf::Time(1_000));
         assert_eq!(time("1970-01-01 00:01").unwrap(), AsOf::Time(60_000));
@@ -189,6 +189,6 @@ mod tests {
         assert_eq!(AsOf::time(SystemTime::UNIX_EPOCH + Duration::from_millis(7)), AsOf::Time(7));
         assert_eq!(AsOf::time(SystemTime::UNIX_EPOCH - Duration::from_millis(7)), AsOf::Time(-7));
         assert!(time("yesterday").unwrap_err().to_string().contains("is no time: \"yesterday\""));
-        assert!(AsOf::of(Some("7"), Some("1970-01-02")).unwrap_err().to_string().contains("both"));
+        assert!(AsOf::parse(Some("7"), Some("1970-01-02")).unwrap_err().to_string().contains("both"));
     }
 }

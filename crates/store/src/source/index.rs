@@ -158,7 +158,7 @@ impl Index {
 }
 
 impl Block {
-    fn of(footers: &[Proven]) -> std::io::Result<Self> {
+    fn compress(footers: &[Proven]) -> std::io::Result<Self> {
         let heads = footers.iter().flat_map(|Proven { footer, proof }| [footer.len() as u64, *proof]);
         let bytes = footers.iter().flat_map(|proven| proven.footer.iter().copied());
         let raw: Vec<u8> = heads.flat_map(u64::to_le_bytes).chain(bytes).collect();
@@ -205,7 +205,7 @@ impl Builder {
 
     fn flush(&mut self) -> std::io::Result<()> {
         if !self.waiting.is_empty() {
-            self.blocks.push(Block::of(&self.waiting)?);
+            self.blocks.push(Block::compress(&self.waiting)?);
             self.waiting.clear();
             self.bytes = 0;
         }

@@ -31,7 +31,7 @@ pub struct KeptRows {
 impl KeptRows {
     /// The place for `catalog` and a filter in its canonical form, or another text that says what is kept;
     /// `None` if nothing should be kept. Waits for the disk.
-    pub fn of(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
+    pub fn for_filter(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
         let folder = folder(store.metadata_cache.clone())?;
         let mut hash = Xxh3::new();
         let mut add = |text: &str| {

@@ -90,7 +90,7 @@ struct OpenFiles {
 pub struct Reading(Arc<Local>);
 
 impl Reading {
-    pub(super) fn of(local: &Arc<Local>) -> Self {
+    pub(super) fn begin(local: &Arc<Local>) -> Self {
         let mut open = local.lock();
         open.readers += 1;
         open.sharer.get_or_insert_with(Sharer::of_files);

@@ -241,7 +241,7 @@ impl Store {
 
     /// Keeps local files open between reads, for as long as the result is kept.
     pub fn reading(&self) -> Reading {
-        Reading::of(&self.local)
+        Reading::begin(&self.local)
     }
 
     /// Whether all volumes are the local disk.

@@ -173,7 +173,7 @@ impl Line {
             exchange::failed(failure.clone());
             failure.into_http()
         };
-        let listing = Listing::of(request.uri()).filter(|_| request.method() == Method::GET);
+        let listing = Listing::parse(request.uri()).filter(|_| request.method() == Method::GET);
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
@@ -185,7 +185,7 @@ impl Line {
         }
         let answer = self.client.execute(request).await.map_err(|error| match is_last_resort {
             true => failed(Failure::no_credentials()),
-            false => failed(Failure::of(&error, &host)),
+            false => failed(Failure::from_reqwest(&error, &host)),
         })?;
         exchange::answered(answer.status().as_u16(), answer.headers());
         if is_last_resort {
@@ -198,7 +198,7 @@ impl Line {
         with_length(&mut parts);
         let listing = listing.filter(|_| parts.status.is_success());
         let body = body.map_err(move |error: reqwest::Error| {
-            let failure = Failure::of(&error, &host);
+            let failure = Failure::from_reqwest(&error, &host);
             exchange::broke_off(failure.clone());
             failure.into_http()
         });

@@ -38,7 +38,7 @@ fn compare(metadata: &ParquetMetaData) {
     for (index, group) in metadata.row_groups().iter().enumerate().rev() {
         let columns = metadata.file_metadata().schema_descr().columns().iter().zip(group.columns());
         let expected = columns.enumerate().map(|(leaf, (column, chunk))| {
-            ColumnChunk::of(column, chunk).within(footer.columns.lists(leaf), chunk)
+            ColumnChunk::from_metadata(column, chunk).within(footer.columns.lists(leaf), chunk)
         });
         let expected: Vec<_> = expected.collect();
         assert_eq!(footer.chunks(index).collect::<Vec<_>>(), expected, "row group {index}");

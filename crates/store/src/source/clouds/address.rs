@@ -109,7 +109,7 @@ pub(in crate::source) struct Meaning {
 
 impl Meaning {
     /// The meaning of a key: literal, or a glob.
-    pub(in crate::source) fn of(key: &str) -> Meaning {
+    pub(in crate::source) fn for_key(key: &str) -> Meaning {
         Meaning { key: key.to_owned(), glob: Glob::split(Path::new(key)) }
     }
 }
@@ -169,7 +169,7 @@ impl Address {
     pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
         let Key { plain, written } = &self.key;
         let decoded = Meaning { key: plain.clone(), glob: glob_of(written) };
-        let literal = (written != plain).then(|| Meaning::of(written));
+        let literal = (written != plain).then(|| Meaning::for_key(written));
         std::iter::once(decoded).chain(literal).collect()
     }
 

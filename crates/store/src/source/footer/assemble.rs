@@ -45,7 +45,7 @@ pub(in crate::source) fn assemble(
     settle_defaults(&mut opened);
     let refused = refusals(&opened);
     let mut delivered = DeliveredColumns::default();
-    let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
+    let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.schema_of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
     let Unified { schema: common, refused } = match (schemas.is_empty(), of_table) {
         (true, Some(schema)) => Unified { schema, refused },
@@ -249,7 +249,7 @@ struct DeliveredColumns {
 }
 
 impl DeliveredColumns {
-    fn of(&mut self, opened: &Opened) -> Result<SchemaRef> {
+    fn schema_of(&mut self, opened: &Opened) -> Result<SchemaRef> {
         let DataFile { constants, schema: declared, .. } = &opened.file;
         let columns = opened.footer.as_ref().map(|footer| &footer.columns);
         if let Some(columns) = columns.filter(|_| constants.is_empty() && declared.is_none()) {

@@ -111,7 +111,7 @@ pub(in crate::source) async fn beside(
 /// The present file at a path of a volume, if it exists.
 pub(in crate::source) async fn pinned(store: &Store, volume: usize, path: &Path) -> Result<Option<Pin>> {
     match store.volume(volume)? {
-        Volume::Remote(remote) => Ok(remote.head(path).await?.as_ref().map(Pin::of)),
+        Volume::Remote(remote) => Ok(remote.head(path).await?.as_ref().map(Pin::from_meta)),
         Volume::Local => {
             let path = std::path::Path::new("/").join(path.as_ref());
             store.blocking(move || local::pinned(&path)).await

@@ -59,7 +59,7 @@ pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) 
     let Volume::Remote(remote) = store.volume(volume)? else {
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
-    let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
+    let location = remote::find(remote, volume, &[Meaning::for_key(key)]).await?;
     Snapshot::union(vec![snapshot(store, volume, location, &WantedVersions::default()).await?])
 }
 

@@ -314,7 +314,7 @@ impl Here<'_> {
         note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative));
         let beside = |name: &str| {
             let path = path(&joined(prefix.as_ref(), name))?;
-            let found = listed.iter().find(|meta| meta.location == path).map(Pin::of);
+            let found = listed.iter().find(|meta| meta.location == path).map(Pin::from_meta);
             Ok::<_, Error>((path, found))
         };
         let (path, found) = beside(index::NAME)?;

@@ -167,7 +167,7 @@ impl Remote {
             let trouble = match timeout(stall + more, asked).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
                 Ok(Ok(None)) => Trouble::passing("the response ended early"),
-                Ok(Err(error)) => Trouble::of(&error, &exchange),
+                Ok(Err(error)) => Trouble::from_store_error(&error, &exchange),
                 Err(_) => silence(stall),
             };
             self.recover(trouble, &client, &mut outage).await?;

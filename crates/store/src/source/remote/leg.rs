@@ -94,7 +94,7 @@ impl Leg {
             let came = match &mut self.state {
                 LegState::Asking(asking) => {
                     let answer = timeout_at(self.deadline, asking).await.map_err(|_| self.stalled())?;
-                    let answer = answer.map_err(|error| Trouble::of(&error, &self.exchange))?;
+                    let answer = answer.map_err(|error| Trouble::from_store_error(&error, &self.exchange))?;
                     self.check(&answer)?;
                     self.deadline = Instant::now() + self.stall;
                     self.state = LegState::Reading(answer.into_stream());

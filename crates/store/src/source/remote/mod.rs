@@ -259,9 +259,8 @@ impl Remote {
             let listed = EXCHANGE.scope(exchange.clone(), whole_list(&client, prefix, stall)).await;
             let trouble = match listed {
                 Ok(found) => return Ok(found),
-                Err(failure) => {
-                    failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange))
-                }
+                Err(failure) => failure
+                    .map_or_else(|| silence(stall), |error| Trouble::from_store_error(&error, &exchange)),
             };
             self.recover(trouble, &client, &mut outage).await?;
         }

@@ -234,11 +234,11 @@ fn an_answer_about_another_writing_is_a_change_even_if_the_server_heeds_no_condi
         e_tag: Some("\"one\"".into()),
         version: None,
     };
-    let pin = Pin::of(&meta);
+    let pin = Pin::from_meta(&meta);
     assert_eq!(pin.if_match().as_deref(), Some("\"one\""));
     assert!(pin.check(&meta).is_ok());
     assert!(pin.check(&ObjectMeta { e_tag: Some("one".into()), ..meta.clone() }).is_ok());
-    let by_time = Pin::of(&ObjectMeta { e_tag: None, ..meta.clone() });
+    let by_time = Pin::from_meta(&ObjectMeta { e_tag: None, ..meta.clone() });
     for (pin, other) in [
         (&pin, ObjectMeta { e_tag: Some("\"two\"".into()), ..meta.clone() }),
         (&pin, ObjectMeta { size: 11, ..meta.clone() }),

@@ -78,7 +78,7 @@ impl Trouble {
 
     /// Reads a failure of the `object_store` crate. Its own text is not repeated: it can hold keys and signed
     /// URLs.
-    pub(in crate::source) fn of(error: &StoreError, exchange: &Exchange) -> Self {
+    pub(in crate::source) fn from_store_error(error: &StoreError, exchange: &Exchange) -> Self {
         if let Some(own) = own(error) {
             return Trouble::Final(own);
         }

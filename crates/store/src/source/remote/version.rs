@@ -6,7 +6,7 @@ use crate::snapshot::{FileVersion, Pin};
 
 impl Pin {
     /// The metadata of a file in a listing or an answer.
-    pub(in crate::source) fn of(meta: &ObjectMeta) -> Self {
+    pub(in crate::source) fn from_meta(meta: &ObjectMeta) -> Self {
         Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
     }
 

@@ -52,8 +52,9 @@ impl TableFormat for Delta {
     }
 
     fn newest<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<u64>> {
-        let newest =
-            async move { Segment::of(&Log::open(table).await?.entries, None).map(|newest| newest.version) };
+        let newest = async move {
+            Segment::from_entries(&Log::open(table).await?.entries, None).map(|newest| newest.version)
+        };
         async move { newest.await.map_err(|error: Error| error.at(table.place())) }.boxed()
     }
 }
@@ -138,7 +139,7 @@ impl<'a> Log<'a> {
 
     /// Folds the log up to the wanted version, or up to the newest.
     async fn replay(&self, wanted: Option<u64>) -> Result<Table> {
-        let segment = Segment::of(&self.entries, wanted)?;
+        let segment = Segment::from_entries(&self.entries, wanted)?;
         let mut replay = Replay::new(&self.location);
         let reads = segment.commits.iter().copied().map(|commit| self.read(commit.entry).boxed());
         let mut commits = stream::iter(reads).buffered(AT_ONCE);

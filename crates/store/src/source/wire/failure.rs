@@ -13,7 +13,7 @@ const DNS: &str = "dns error";
 
 impl Failure {
     /// Reads a transport error; `host` is the target of the request.
-    pub(super) fn of(error: &reqwest::Error, host: &str) -> Self {
+    pub(super) fn from_reqwest(error: &reqwest::Error, host: &str) -> Self {
         // The outermost text names the URL. The innermost is the operating system's or the TLS library's.
         let chain: Vec<&(dyn Error + 'static)> =
             std::iter::successors(error.source(), |&error| error.source()).collect();

@@ -17,7 +17,7 @@ pub(super) enum Listing {
 
 impl Listing {
     /// The kind of list that a request asks for, if it does.
-    pub(super) fn of(uri: &Uri) -> Option<Self> {
+    pub(super) fn parse(uri: &Uri) -> Option<Self> {
         uri.query()?.split('&').find_map(|field| match field {
             "list-type=2" => Some(Listing::Objects),
             "comp=list" => Some(Listing::Blobs),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_request_for_a_list_is_known_by_its_query() {
-        let of = |uri: &str| Listing::of(&uri.parse().unwrap());
+        let of = |uri: &str| Listing::parse(&uri.parse().unwrap());
         assert_eq!(of("http://h/b?continuation-token=x&list-type=2&prefix=a"), Some(Listing::Objects));
         assert_eq!(of("http://h/c?restype=container&comp=list"), Some(Listing::Blobs));
         assert_eq!(of("http://h/b/key?prefix=list-type=2"), None);

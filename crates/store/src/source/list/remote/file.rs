@@ -37,7 +37,7 @@ pub(in crate::source::list) async fn files_in(
     };
     let found = listed.objects.iter().filter_map(|meta| {
         let modified = meta.last_modified.timestamp_millis();
-        Some(FoundFile { name: meta.location.filename()?.to_owned(), modified, pin: Pin::of(meta) })
+        Some(FoundFile { name: meta.location.filename()?.to_owned(), modified, pin: Pin::from_meta(meta) })
     });
     Ok(found.collect())
 }
@@ -64,5 +64,5 @@ pub(in crate::source::list) fn data_file(
     if meta.size == 0 {
         return Err(empty(Place::file(whole)));
     }
-    Ok(DataFile::plain(whole.as_str().into(), whole, volume, Pin::of(meta)))
+    Ok(DataFile::plain(whole.as_str().into(), whole, volume, Pin::from_meta(meta)))
 }
