@@ -14,7 +14,7 @@ const HEIGHT: f64 = 310.0;
 const LYING_BAR: f64 = 28.0;
 /// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
 const LEFT: f64 = 112.0;
-const RIGHT: f64 = 30.0;
+const RIGHT: f64 = 40.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 62.0;
 /// The position of the y axis's title, above everything else: upright text would collide with long numbers.
