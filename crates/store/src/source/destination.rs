@@ -178,8 +178,10 @@ impl Destination {
             return Ok(());
         }
         let show = || -> std::io::Result<()> {
-            for entry in fs::read_dir(&hidden)? {
-                let entry = entry?;
+            let mut entries = fs::read_dir(&hidden)?.collect::<std::io::Result<Vec<_>>>()?;
+            // The record shows first, so that an interruption here can be continued.
+            entries.sort_by_key(|entry| entry.file_name() != job::JOB);
+            for entry in entries {
                 fs::rename(entry.path(), folder.join(entry.file_name()))?;
             }
             fs::remove_dir(&hidden)

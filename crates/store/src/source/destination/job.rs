@@ -14,7 +14,7 @@ use forebay_base::{Error, Result};
 use super::{Destination, HIDDEN, Where, object_path};
 
 /// The name of the record. Readers of data sets pass over such names.
-const JOB: &str = "_forebay_write.json";
+pub(super) const JOB: &str = "_forebay_write.json";
 
 /// A job that begins or continues.
 pub struct Resumed {
@@ -158,5 +158,41 @@ impl Destination {
         let Where::Local(folder) = &self.0 else { return PathBuf::new() };
         let hidden = folder.join(HIDDEN).join(relative);
         if hidden.exists() { hidden } else { folder.join(relative) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use futures::executor::block_on;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_interrupted_while_its_files_show_can_be_continued() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("out");
+        let destination = Destination::parse(folder.to_str().unwrap(), &BTreeMap::new()).unwrap();
+        let names = ["a.parquet", "b.parquet", "c.parquet"];
+        drop(block_on(destination.resume("one")).unwrap());
+        for name in names {
+            let path = destination.unfinished(&format!("{name}{}", Destination::UNFINISHED)).unwrap();
+            fs::write(&path, name).unwrap();
+            block_on(destination.put(&path, name)).unwrap();
+            // A folder in the place of each file: none can be shown.
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        destination.finish().unwrap_err();
+        names.iter().for_each(|name| fs::remove_dir(folder.join(name)).unwrap());
+        fs::rename(folder.join(HIDDEN).join("b.parquet"), folder.join("b.parquet")).unwrap();
+
+        let again = block_on(destination.resume("one")).unwrap();
+        assert_eq!(again.complete, names.map(str::to_owned).into());
+        destination.finish().unwrap();
+        assert!(names.iter().all(|name| fs::read_to_string(folder.join(name)).unwrap() == *name));
+        assert!(!folder.join(HIDDEN).exists());
+        drop(again);
+        assert!(block_on(destination.resume("another")).is_err());
     }
 }
