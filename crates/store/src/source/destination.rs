@@ -27,6 +27,9 @@ static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 /// the remains of an interrupted run are not taken for the data set.
 const HIDDEN: &str = ".forebay-unfinished";
 
+/// The name of the record of a job that writes many files. Readers of data sets pass over such names.
+const JOB: &str = "_forebay_write.json";
+
 /// The folder or prefix for new files.
 #[derive(Clone)]
 pub struct Destination(Where);
@@ -180,7 +183,7 @@ impl Destination {
         let show = || -> std::io::Result<()> {
             let mut entries = fs::read_dir(&hidden)?.collect::<std::io::Result<Vec<_>>>()?;
             // The record shows first, so that an interruption here can be continued.
-            entries.sort_by_key(|entry| entry.file_name() != job::JOB);
+            entries.sort_by_key(|entry| entry.file_name() != JOB);
             for entry in entries {
                 fs::rename(entry.path(), folder.join(entry.file_name()))?;
             }

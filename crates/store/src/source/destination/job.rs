@@ -11,10 +11,7 @@ use bytes::Bytes;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, Result};
 
-use super::{Destination, HIDDEN, Where, object_path};
-
-/// The name of the record. Readers of data sets pass over such names.
-pub(super) const JOB: &str = "_forebay_write.json";
+use super::{Destination, HIDDEN, JOB, Where, object_path};
 
 /// A job that begins or continues.
 pub struct Resumed {
