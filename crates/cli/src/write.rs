@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! folder ─ source ─► what it holds: images, tars, tables ─┐
-//!                                                          ├─ parts ─► one Parquet file each
+//!                                                          ├─ division ─► one Parquet file each
 //! destination ─► files that an interrupted run completed ─┘
 //! ```
 
@@ -12,13 +12,14 @@ mod boxes;
 mod cells;
 mod coco;
 mod csv_files;
+mod division;
+mod features;
 mod folder;
 mod images;
+mod job;
 mod json_files;
 mod kept;
-mod layout;
 mod mds;
-mod parts;
 mod read;
 mod recognise;
 mod sizes;
@@ -31,7 +32,7 @@ use std::path::PathBuf;
 use forebay_base::{Error, Place, Result};
 use serde::Serialize;
 
-use self::parts::Job;
+use self::job::Job;
 use self::source::WriteSource;
 use super::console::{Console, note};
 use super::location::{open, parse_options};
@@ -181,9 +182,9 @@ impl Args {
         let place = || Place::file(self.from.display().to_string());
         let (source, left_out) = match (&self.coco, self.yolo) {
             (Some(annotations), _) => {
-                (WriteSource::Rows(Box::new(coco::Coco::open(&self.from, annotations)?)), None)
+                (WriteSource::Rows(Box::new(coco::open(&self.from, annotations)?)), None)
             }
-            (None, true) => (WriteSource::Rows(Box::new(yolo::Yolo::open(&self.from)?)), None),
+            (None, true) => (WriteSource::Rows(Box::new(yolo::open(&self.from)?)), None),
             (None, false) => {
                 let columns = cells::NamedColumns {
                     files: self.files.clone(),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, Place, Result};
 
+use crate::image_endings::IMAGE_ENDINGS;
 use crate::random::Random;
 
 /// The file name extensions of images.
-const ENDINGS: [&str; 9] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "jpe"];
 
 /// The images of a folder, in the order in which they are written.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Gallery {
         if gallery.images.is_empty() {
             return Err(Error::invalid("there are no images in this folder")
                 .at(Place::file(folder.display().to_string()))
-                .hint(format!("images are files that end in .{}", ENDINGS.join(", ."))));
+                .hint(format!("images are files that end in .{}", IMAGE_ENDINGS.join(", ."))));
         }
         // The images of a class are together in their folder; without shuffling, they would be together in
         // row groups.
@@ -97,7 +97,7 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn is_image(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending)))
+    ending.is_some_and(|ending| IMAGE_ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending)))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {

@@ -12,21 +12,14 @@ use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::file::properties::WriterProperties;
 use rayon::prelude::*;
 
 use super::draw::Artist;
 use super::order::{FileLayout, Order, RowKind};
 use super::{encode, mlperf, table};
+use crate::parquet_files::{self, name, to_disk};
 
-/// The writer checks the page size after this many values. With the usual 1,024, pictures would make pages of
-/// 12 MB.
-const IMAGES_BETWEEN_CHECKS: usize = 8;
-/// The size of a page of pictures in bytes: a few pictures of 65 KB, or many tiny ones.
-const IMAGE_PAGE_BYTES: usize = 256 << 10;
 /// The number of rows drawn between two updates of the progress bar: a multiple of the usual numbers of
 /// cores.
 const ROWS_AT_A_TIME: u64 = 64;
@@ -72,11 +65,6 @@ pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// The name of file `number` of `count`.
-fn name(number: u64, count: u64) -> String {
-    format!("part-{number:05}-of-{count:05}.parquet")
-}
-
 /// Whether `file` is a name that [`name`] gives, complete or not.
 fn is_ours(file: &str) -> bool {
     let finished = file.strip_suffix(UNFINISHED).unwrap_or(file);
@@ -120,16 +108,6 @@ pub(crate) fn files(
     Ok(written)
 }
 
-/// Converts the result of writing: a full or failing disk is not reported as damaged Parquet.
-fn done_to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
-    written.map_err(|error| match error {
-        ParquetError::External(source) if source.is::<std::io::Error>() => {
-            Error::new(ErrorKind::Io, source.to_string())
-        }
-        other => other.into_error(),
-    })
-}
-
 /// The name of a file until it is complete.
 fn unfinished(path: &Path) -> PathBuf {
     let mut longer = path.as_os_str().to_owned();
@@ -147,22 +125,21 @@ fn file(
 ) -> Result<u64> {
     let unfinished = unfinished(path);
     let file = File::create(&unfinished).or_fail()?;
-    let mut writer =
-        done_to_disk(ArrowWriter::try_new(file, studio.schema.clone(), Some(studio.properties())))?;
+    let mut writer = to_disk(ArrowWriter::try_new(file, studio.schema.clone(), Some(studio.properties())))?;
     let mut group = rows.start;
     while group < rows.end {
         let end = group.saturating_add(rows_per_group).min(rows.end);
         let mut row = group;
         while row < end {
             let some = studio.rows_at_a_time().min(end - row);
-            done_to_disk(writer.write(&studio.batch(row, some)?))?;
+            to_disk(writer.write(&studio.batch(row, some)?))?;
             row += some;
             done(some);
         }
-        done_to_disk(writer.flush())?;
+        to_disk(writer.flush())?;
         group = end;
     }
-    let file = done_to_disk(writer.into_inner())?;
+    let file = to_disk(writer.into_inner())?;
     let bytes = file.metadata().or_fail()?.len();
     fs::rename(&unfinished, path).or_fail()?;
     Ok(bytes)
@@ -201,22 +178,9 @@ impl<'a> Studio<'a> {
     }
 
     fn properties(&self) -> WriterProperties {
-        let common = WriterProperties::builder()
-            .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
-            // Row groups end only where the code calls `flush`.
-            .set_max_row_group_row_count(None);
         match self.order.kind {
-            RowKind::Jpeg | RowKind::Png | RowKind::Own => {
-                let image = ColumnPath::from("image");
-                common
-                    .set_write_batch_size(IMAGES_BETWEEN_CHECKS)
-                    .set_column_data_page_size_limit(image.clone(), IMAGE_PAGE_BYTES)
-                    .set_column_dictionary_enabled(image.clone(), false)
-                    .set_column_statistics_enabled(image, EnabledStatistics::None)
-                    .build()
-            }
-            RowKind::Table | RowKind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
-            RowKind::Embeddings | RowKind::Features => common.build(),
+            RowKind::Embeddings | RowKind::Features => parquet_files::uncompressed().build(),
+            _ => parquet_files::properties(&self.schema),
         }
     }
 

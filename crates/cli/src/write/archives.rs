@@ -14,10 +14,11 @@ use forebay_base::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use tar::{Archive, EntryType};
 
-use super::folder::{DiskFile, IMAGES};
-use super::layout::{self, Feature};
+use super::features::{self, Feature};
+use super::folder::DiskFile;
 use super::read::{place, unreadable};
 use super::source::RowSource;
+use crate::image_endings::IMAGE_ENDINGS;
 use crate::units::counted;
 
 /// The column of the names that the files of a row share.
@@ -96,7 +97,9 @@ impl Archives {
             .chain(columns.iter().map(field))
             .collect();
         let feature = |column: &MemberColumn| match column.form {
-            MemberForm::Bytes if column.endings.iter().all(|ending| IMAGES.contains(&ending.as_str())) => {
+            MemberForm::Bytes
+                if column.endings.iter().all(|ending| IMAGE_ENDINGS.contains(&ending.as_str())) =>
+            {
                 Feature::Image
             }
             MemberForm::Bytes => Feature::Value("binary"),
@@ -105,7 +108,7 @@ impl Archives {
         };
         let mut features = vec![(KEY, Feature::Value("string"))];
         features.extend(columns.iter().map(|column| (column.name.as_str(), feature(column))));
-        let schema = Arc::new(Schema::new(fields).with_metadata(layout::features(&features)));
+        let schema = Arc::new(Schema::new(fields).with_metadata(features::notes(&features)));
         Ok(Archives { tars, samples, columns, schema, others })
     }
 
@@ -300,7 +303,7 @@ fn split(name: &str) -> Option<(&str, String)> {
 /// from a field of it, and becomes an underscore.
 fn columns(samples: &[TarRow]) -> Result<Vec<MemberColumn>> {
     let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
-    let is_image = |ending: &str| IMAGES.contains(&ending);
+    let is_image = |ending: &str| IMAGE_ENDINGS.contains(&ending);
     let images = |sample: &TarRow| sample.members.keys().filter(|ending| is_image(ending)).count();
     let has_one_image = samples.iter().all(|sample| images(sample) <= 1);
     let mut columns: Vec<MemberColumn> = Vec::new();

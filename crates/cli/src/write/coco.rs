@@ -1,34 +1,15 @@
 //! Images with the annotations of COCO: one JSON file for all of them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use forebay_arrow::array::RecordBatch;
-use forebay_arrow::datatypes::SchemaRef;
 use forebay_base::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::boxes::{self, Annotated, PixelBox};
-use super::read::{place, read_file, read_found, unreadable};
-use super::source::RowSource;
+use super::boxes::{AnnotatedImage, AnnotatedImages, BoxForm};
+use super::read::{place, read_file, unreadable};
 use crate::units::counted;
-
-/// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
-pub(super) struct Coco {
-    images: Vec<CocoImage>,
-    classes: Vec<String>,
-    schema: SchemaRef,
-    left_out: Vec<String>,
-}
-
-struct CocoImage {
-    path: PathBuf,
-    name: String,
-    bytes: u64,
-    boxes: Vec<PixelBox>,
-    labels: Vec<i64>,
-}
 
 #[derive(Deserialize)]
 struct Annotations {
@@ -49,7 +30,7 @@ struct ImageEntry {
 struct Annotation {
     image_id: u64,
     category_id: u64,
-    bbox: Option<PixelBox>,
+    bbox: Option<[f32; 4]>,
     #[serde(default)]
     iscrowd: u8,
     segmentation: Option<serde::de::IgnoredAny>,
@@ -61,112 +42,68 @@ struct Category {
     name: String,
 }
 
-impl Coco {
-    pub(super) fn open(folder: &Path, file: &Path) -> Result<Self> {
-        let at = || place(file);
-        let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(at());
-        let read: Annotations = serde_json::from_slice(&read_file(file)?)
-            .map_err(|error| damaged(format!("these are not annotations of COCO: {error}")))?;
-        if read.images.is_empty() {
-            return Err(Error::invalid("the annotations list no images")
-                .at(at())
-                .hint("there is nothing to write"));
-        }
-        let listed = read.categories.len();
-        let categories: BTreeMap<u64, String> =
-            read.categories.into_iter().map(|category| (category.id, category.name)).collect();
-        if categories.len() != listed {
-            return Err(damaged("two categories have one identifier".to_owned()));
-        }
-        let numbers: HashMap<u64, i64> =
-            categories.keys().enumerate().map(|(number, id)| (*id, number as i64)).collect();
-        let classes: Vec<String> = categories.into_values().collect();
-        let mut images: Vec<CocoImage> = read
-            .images
-            .par_iter()
-            .map(|image| {
-                let path = folder.join(&image.file_name);
-                let about = std::fs::metadata(&path).map_err(|error| {
-                    unreadable(&path, &error)
-                        .hint("the first argument is the folder of the images that --coco lists")
-                })?;
-                let name = image.file_name.clone();
-                Ok(CocoImage { path, name, bytes: about.len(), boxes: Vec::new(), labels: Vec::new() })
-            })
-            .collect::<Result<_>>()?;
-        let places: HashMap<u64, usize> =
-            read.images.iter().enumerate().map(|(place, image)| (image.id, place)).collect();
-        if places.len() != images.len() {
-            return Err(damaged("two images have one identifier".to_owned()));
-        }
-        let (mut crowds, mut without_box, mut segments) = (0, 0, 0);
-        for annotation in &read.annotations {
-            let image = places.get(&annotation.image_id).map(|place| &mut images[*place]);
-            let image = image.ok_or_else(|| damaged(format!("there is no image {}", annotation.image_id)))?;
-            let label = numbers.get(&annotation.category_id);
-            let label =
-                label.ok_or_else(|| damaged(format!("there is no category {}", annotation.category_id)))?;
-            segments += u64::from(annotation.segmentation.is_some());
-            match annotation.bbox {
-                _ if annotation.iscrowd != 0 => crowds += 1,
-                None => without_box += 1,
-                Some(pixels) => {
-                    image.boxes.push(pixels);
-                    image.labels.push(*label);
-                }
+/// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
+pub(super) fn open(folder: &Path, file: &Path) -> Result<AnnotatedImages> {
+    let at = || place(file);
+    let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(at());
+    let read: Annotations = serde_json::from_slice(&read_file(file)?)
+        .map_err(|error| damaged(format!("these are not annotations of COCO: {error}")))?;
+    if read.images.is_empty() {
+        return Err(Error::invalid("the annotations list no images")
+            .at(at())
+            .hint("there is nothing to write"));
+    }
+    let listed = read.categories.len();
+    let categories: BTreeMap<u64, String> =
+        read.categories.into_iter().map(|category| (category.id, category.name)).collect();
+    if categories.len() != listed {
+        return Err(damaged("two categories have one identifier".to_owned()));
+    }
+    let numbers: HashMap<u64, i64> =
+        categories.keys().enumerate().map(|(number, id)| (*id, number as i64)).collect();
+    let classes: Vec<String> = categories.into_values().collect();
+    let mut images: Vec<AnnotatedImage> = read
+        .images
+        .par_iter()
+        .map(|image| {
+            let path = folder.join(&image.file_name);
+            let about = std::fs::metadata(&path).map_err(|error| {
+                unreadable(&path, &error)
+                    .hint("the first argument is the folder of the images that --coco lists")
+            })?;
+            let name = image.file_name.clone();
+            Ok(AnnotatedImage { path, name, bytes: about.len(), boxes: Vec::new(), labels: Vec::new() })
+        })
+        .collect::<Result<_>>()?;
+    let places: HashMap<u64, usize> =
+        read.images.iter().enumerate().map(|(place, image)| (image.id, place)).collect();
+    if places.len() != images.len() {
+        return Err(damaged("two images have one identifier".to_owned()));
+    }
+    let (mut crowds, mut without_box, mut segments) = (0, 0, 0);
+    for annotation in &read.annotations {
+        let image = places.get(&annotation.image_id).map(|place| &mut images[*place]);
+        let image = image.ok_or_else(|| damaged(format!("there is no image {}", annotation.image_id)))?;
+        let label = numbers.get(&annotation.category_id);
+        let label =
+            label.ok_or_else(|| damaged(format!("there is no category {}", annotation.category_id)))?;
+        segments += u64::from(annotation.segmentation.is_some());
+        match annotation.bbox {
+            _ if annotation.iscrowd != 0 => crowds += 1,
+            None => without_box += 1,
+            Some(pixels) => {
+                image.boxes.push(pixels);
+                image.labels.push(*label);
             }
         }
-        let left_out = [
-            (crowds, "crowd", "detectors are trained without them"),
-            (without_box, "annotation without a box", "there is nothing to write of them"),
-            (segments, "outline", "boxes and classes are written"),
-        ];
-        let left_out = left_out.iter().filter(|(number, ..)| *number > 0);
-        let left_out = left_out
-            .map(|(number, noun, why)| format!("left out: {}; {why}", counted(*number, noun)))
-            .collect();
-        let schema = boxes::schema(&classes);
-        Ok(Coco { images, classes, schema, left_out })
     }
-}
-
-impl RowSource for Coco {
-    fn kind(&self) -> &'static str {
-        "images with boxes"
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn len(&self) -> usize {
-        self.images.len()
-    }
-
-    fn row_bytes(&self, row: usize) -> u64 {
-        self.images[row].bytes
-    }
-
-    fn identity(&self, row: usize) -> String {
-        let CocoImage { name, bytes, boxes, labels, .. } = &self.images[row];
-        format!("{name} {bytes} {boxes:?} {labels:?}")
-    }
-
-    fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
-        let read = |row: &usize| {
-            let CocoImage { path, name, bytes, boxes, labels } = &self.images[*row];
-            let image = read_found(path, *bytes)?;
-            Ok(Annotated { image, path: name, boxes: boxes.clone(), labels: labels.clone() })
-        };
-        let rows: Vec<Annotated<'_>> = rows.par_iter().map(read).collect::<Result<_>>()?;
-        boxes::batch(&self.schema, &rows)
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.left_out.clone()
-    }
+    let left_out = [
+        (crowds, "crowd", "detectors are trained without them"),
+        (without_box, "annotation without a box", "there is nothing to write of them"),
+        (segments, "outline", "boxes and classes are written"),
+    ];
+    let left_out = left_out.iter().filter(|(number, ..)| *number > 0);
+    let left_out =
+        left_out.map(|(number, noun, why)| format!("left out: {}; {why}", counted(*number, noun))).collect();
+    Ok(AnnotatedImages::new(images, BoxForm::Pixels, classes, left_out))
 }

@@ -7,6 +7,7 @@ use forebay_base::{Error, Result};
 
 use super::read::{place, unreadable};
 use super::sizes::plain_name;
+use crate::image_endings::IMAGE_ENDINGS;
 
 /// A file that was found.
 #[derive(Clone)]
@@ -38,10 +39,8 @@ const ENDINGS: [(FoundKind, &[&str]); 5] = [
     (FoundKind::Arrow, &["arrow", "feather", "ipc"]),
     (FoundKind::Csv, &["csv", "tsv"]),
     (FoundKind::Json, &["jsonl", "ndjson", "json"]),
-    (FoundKind::Image, IMAGES),
+    (FoundKind::Image, IMAGE_ENDINGS),
 ];
-/// The endings of the names of images.
-pub(super) const IMAGES: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "jpe"];
 
 impl FoundKind {
     pub(super) fn of_name(name: &str) -> Option<Self> {

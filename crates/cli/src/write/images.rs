@@ -9,8 +9,8 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
 use rayon::prelude::*;
 
+use super::features::{self, Feature};
 use super::folder::DiskFile;
-use super::layout::{self, Feature};
 use super::read::read_found;
 use super::source::RowSource;
 use crate::units::counted;
@@ -44,7 +44,7 @@ impl ClassFolders {
         }
         fields.push(Field::new("path", DataType::Utf8, false));
         features.push(("path", Feature::Value("string")));
-        let metadata = layout::features(&features);
+        let metadata = features::notes(&features);
         let schema = Arc::new(Schema::new(fields).with_metadata(metadata));
         Ok(ClassFolders { images, labels, classes, schema })
     }

@@ -6,35 +6,19 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_arrow::array::RecordBatch;
-use forebay_arrow::datatypes::SchemaRef;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_image::{Drawn, Image, RowKey};
 use rayon::prelude::*;
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::boxes::{self, Annotated, PixelBox};
-use super::folder::{self, DiskFile, FoundKind};
-use super::read::{place, read_file, read_found, unreadable};
-use super::source::RowSource;
+use super::boxes::{AnnotatedImage, AnnotatedImages, BoxForm};
+use super::folder::{self, FoundKind};
+use super::read::{place, read_file, unreadable};
 use crate::units::{count, counted};
 
 /// Programs round shares to a little above 1.
 const MAX_SHARE: f32 = 1.001;
 /// How many folders up it is looked for.
 const MAX_FOLDERS_UP: usize = 3;
-
-/// The images of a folder with their annotations.
-pub(super) struct Yolo {
-    images: Vec<DiskFile>,
-    /// The boxes of each image.
-    boxes: Vec<Vec<RelativeBox>>,
-    classes: Vec<String>,
-    schema: SchemaRef,
-    /// The number of images without a file of annotations.
-    unlabelled: usize,
-    has_names: bool,
-}
 
 /// A line of annotations.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,95 +28,54 @@ struct RelativeBox {
     shares: [f32; 4],
 }
 
-impl Yolo {
-    pub(super) fn open(from: &Path) -> Result<Self> {
-        let mut images = folder::find(from)?;
-        images.retain(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Image));
-        if images.is_empty() {
-            let error = Error::invalid("the folder holds no images").at(place(from));
-            return Err(error.hint("name the folder of the images, such as yolo/images/train"));
+/// The images of a folder with their annotations.
+pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
+    let mut found = folder::find(from)?;
+    found.retain(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Image));
+    if found.is_empty() {
+        let error = Error::invalid("the folder holds no images").at(place(from));
+        return Err(error.hint("name the folder of the images, such as yolo/images/train"));
+    }
+    let read: Vec<Option<Vec<RelativeBox>>> =
+        found.par_iter().map(|image| annotations(&labels_of(&image.path))).collect::<Result<_>>()?;
+    let unlabelled = read.iter().filter(|boxes| boxes.is_none()).count();
+    if unlabelled == found.len() {
+        let error = Error::new(ErrorKind::NotFound, "no image has a file of annotations");
+        let wanted = labels_of(&found[0].path);
+        return Err(error.at(place(from)).hint(format!("those of the first would be {}", wanted.display())));
+    }
+    let names = names(from)?;
+    let has_names = names.is_some();
+    let most = read.iter().flatten().flatten().map(|labelled| labelled.class).max().unwrap_or(-1);
+    let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
+    if most >= classes.len() as i64 {
+        let cause = format!(
+            "{} names of classes are known, and a box has the class {most}",
+            count(classes.len() as u64)
+        );
+        return Err(Error::new(ErrorKind::Corrupt, cause).at(place(from)));
+    }
+    let images = found.into_iter().zip(read).map(|(file, boxes)| {
+        let boxes = boxes.unwrap_or_default();
+        AnnotatedImage {
+            path: file.path,
+            name: file.relative,
+            bytes: file.bytes,
+            labels: boxes.iter().map(|labelled| labelled.class).collect(),
+            boxes: boxes.into_iter().map(|labelled| labelled.shares).collect(),
         }
-        let read: Vec<Option<Vec<RelativeBox>>> =
-            images.par_iter().map(|image| annotations(&labels_of(&image.path))).collect::<Result<_>>()?;
-        let unlabelled = read.iter().filter(|boxes| boxes.is_none()).count();
-        if unlabelled == images.len() {
-            let error = Error::new(ErrorKind::NotFound, "no image has a file of annotations");
-            let wanted = labels_of(&images[0].path);
-            return Err(error
-                .at(place(from))
-                .hint(format!("those of the first would be {}", wanted.display())));
-        }
-        let boxes: Vec<Vec<RelativeBox>> = read.into_iter().map(Option::unwrap_or_default).collect();
-        let names = names(from)?;
-        let has_names = names.is_some();
-        let most = boxes.iter().flatten().map(|labelled| labelled.class).max().unwrap_or(-1);
-        let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
-        if most >= classes.len() as i64 {
-            let cause = format!(
-                "{} names of classes are known, and a box has the class {most}",
-                count(classes.len() as u64)
-            );
-            return Err(Error::new(ErrorKind::Corrupt, cause).at(place(from)));
-        }
-        let schema = boxes::schema(&classes);
-        Ok(Yolo { images, boxes, classes, schema, unlabelled, has_names })
+    });
+    let mut remarks = Vec::new();
+    if unlabelled > 0 {
+        remarks.push(format!(
+            "without a file of annotations, and so without boxes: {}",
+            counted(unlabelled as u64, "image")
+        ));
     }
-}
-
-impl RowSource for Yolo {
-    fn kind(&self) -> &'static str {
-        "images with boxes"
+    if !has_names {
+        remarks.push("classes have no names: there is no data.yaml at the images or above them".to_owned());
     }
-
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn len(&self) -> usize {
-        self.images.len()
-    }
-
-    fn row_bytes(&self, row: usize) -> u64 {
-        self.images[row].bytes
-    }
-
-    fn identity(&self, row: usize) -> String {
-        format!("{} {} {:?}", self.images[row].relative, self.images[row].bytes, self.boxes[row])
-    }
-
-    fn read(&self, rows: &[usize]) -> Result<RecordBatch> {
-        let read = |row: &usize| {
-            let found = &self.images[*row];
-            let image = read_found(&found.path, found.bytes)?;
-            let size = Drawn::of(&Image::resize(1, 1).exif_orientation(true), &image, RowKey(0));
-            let size = size.map_err(|error| error.at(place(&found.path)))?.seen();
-            let boxes =
-                self.boxes[*row].iter().map(|relative| relative.pixels(size.width, size.height)).collect();
-            let labels = self.boxes[*row].iter().map(|relative| relative.class).collect();
-            Ok(Annotated { image, path: &found.relative, boxes, labels })
-        };
-        let rows: Vec<Annotated<'_>> = rows.par_iter().map(read).collect::<Result<_>>()?;
-        boxes::batch(&self.schema, &rows)
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if self.unlabelled > 0 {
-            remarks.push(format!(
-                "without a file of annotations, and so without boxes: {}",
-                counted(self.unlabelled as u64, "image")
-            ));
-        }
-        if !self.has_names {
-            remarks
-                .push("classes have no names: there is no data.yaml at the images or above them".to_owned());
-        }
-        remarks
-    }
+    Ok(AnnotatedImages::new(images.collect(), BoxForm::Shares, classes, remarks))
 }
 
 impl RelativeBox {
@@ -145,12 +88,6 @@ impl RelativeBox {
         }
         // Some programs add how sure they are of a box.
         (words.count() <= 1).then_some(RelativeBox { class, shares })
-    }
-
-    fn pixels(&self, width: u32, height: u32) -> PixelBox {
-        let [x, y, w, h] = self.shares;
-        let (width, height) = (width as f32, height as f32);
-        [(x - w / 2.0) * width, (y - h / 2.0) * height, w * width, h * height]
     }
 }
 
@@ -242,9 +179,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_is_in_pixels() {
+    fn a_line_is_a_class_and_four_shares() {
         let half = RelativeBox::of_line("3 0.5 0.25 0.5 0.5").unwrap();
-        assert_eq!((half.class, half.pixels(200, 100)), (3, [50.0, 0.0, 100.0, 50.0]));
+        assert_eq!((half.class, half.shares), (3, [0.5, 0.25, 0.5, 0.5]));
         assert_eq!(RelativeBox::of_line("3 0.5 0.25 0.5 0.5 0.99"), Some(half));
         for line in ["", "x 0 0 1 1", "-1 0 0 1 1", "1 0 0 1", "1 0 0 1 nan", "1 0 0 1 1 0 0 1"] {
             assert_eq!(RelativeBox::of_line(line), None, "{line}");

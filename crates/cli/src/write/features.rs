@@ -1,0 +1,41 @@
+//! Notes on the columns, in the metadata of the files, for Hugging Face's `datasets`.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+/// The key of the notes that Hugging Face's `datasets` writes and reads.
+const FEATURES_KEY: &str = "huggingface";
+
+/// The meaning of a column for Hugging Face's `datasets`.
+pub(super) enum Feature<'a> {
+    Image,
+    /// A class, with the names of all of them.
+    Class(&'a [String]),
+    /// Lists of classes.
+    Classes(&'a [String]),
+    /// A plain value, by the name of its type.
+    Value(&'static str),
+    /// Lists of boxes, each of four numbers.
+    Boxes,
+}
+
+/// The notes on all columns, which keep the names of classes.
+pub(super) fn notes(columns: &[(&str, Feature<'_>)]) -> HashMap<String, String> {
+    let class = |names: &[String]| json!({"names": names, "_type": "ClassLabel"});
+    let value = |dtype: &str| json!({"dtype": dtype, "_type": "Value"});
+    let list = |feature: Value, length: i64| json!({"feature": feature, "length": length, "_type": "List"});
+    let mut features = Map::new();
+    for (name, feature) in columns {
+        let note = match feature {
+            Feature::Image => json!({"_type": "Image"}),
+            Feature::Class(names) => class(names),
+            Feature::Classes(names) => list(class(names), -1),
+            Feature::Value(dtype) => value(dtype),
+            Feature::Boxes => list(list(value("float32"), 4), -1),
+        };
+        features.insert((*name).to_owned(), note);
+    }
+    let all = json!({"info": {"features": features}});
+    HashMap::from([(FEATURES_KEY.to_owned(), all.to_string())])
+}
