@@ -25,6 +25,7 @@
 
 mod across;
 mod bucket;
+mod costs;
 mod frames;
 mod index;
 mod lengths;
@@ -54,7 +55,7 @@ pub use bucket::Bucket;
 pub(crate) use bucket::Buckets;
 pub use frames::Frames;
 pub(crate) use index::{EpochSamples, PartRows, PartSamples, SampleIndex};
-pub(crate) use lengths::lengths;
+pub(crate) use lengths::{NO_LENGTH, lengths};
 pub(crate) use pack::Packs;
 pub use pack::{Pack, PackValue};
 pub(crate) use starts::SequenceStarts;

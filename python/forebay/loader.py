@@ -104,7 +104,8 @@ class Loader:
       ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``stack``, ``fill_null``, ``null_mask``.
     - Batches and samples (``docs/guide/sharding.md``, ``docs/guide/samples.md``): ``batch_size``,
       ``global_batch_size``, ``drop_last``, ``samples``.
-    - Order and processes (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``shard``, ``epochs``.
+    - Order and processes (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``balance``, ``shard``,
+      ``epochs``.
     - Your own functions (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
       ``transform_workers``.
     - Running (``docs/guide/memory.md``, ``docs/guide/cache.md``, ``docs/guide/bad-rows.md``,
@@ -192,6 +193,11 @@ class Loader:
         ``forebay.Sample(by="label")`` for rows drawn by weight. Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
+    balance : str or iterable of str, optional
+        Columns whose numbers, or the lengths of whose lists or texts, say what a row costs. Rows are ordered so that in
+        each step all ranks get about the same cost, and steps cost about the same too; up to four columns are balanced
+        together. A pack costs the sum of the squares of its lengths by the column that is packed; other packs and
+        buckets cost what their rows do together. Needs ``shuffle``. Default: costs do not matter.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
@@ -283,6 +289,7 @@ class Loader:
         filter: Filter | None = None,
         samples: Window | Pack | Bucket | Sample | None = None,
         shuffle: Shuffle | None = None,
+        balance: str | Iterable[str] | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
         memory: str | int | None = None,
@@ -326,6 +333,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
+            "balance": [balance] if isinstance(balance, str) else None if balance is None else names(balance, "balance"),
             "shard": shard,
             "cache": cache,
             "memory": memory,

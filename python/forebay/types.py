@@ -132,6 +132,8 @@ class OrderDict(_OrderDict, total=False):
 class SplitDict(TypedDict):
     """The batches of a loader."""
 
+    balance: list[str]
+    """The columns that say what rows cost, if ranks share the cost."""
     global_batch_size: int
     """Number of rows in a full step, over all ranks."""
     world: int

@@ -5,6 +5,7 @@ mod casts;
 mod checked;
 mod checks;
 pub(super) mod columns;
+mod costs;
 mod decodings;
 mod following;
 mod mix;

@@ -424,7 +424,8 @@ impl Source {
         let Source { rows, filter, denied, spec, .. } = self;
         let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
         let stored = |name: &str| spec.stored_name(name).to_owned();
-        OrderId { samples: spec.samples.canonical(stored).map(kept_text), ..order }
+        let balance = spec.balance.iter().map(|name| stored(name)).collect();
+        OrderId { samples: spec.samples.canonical(stored).map(kept_text), balance, ..order }
     }
 
     pub(super) fn split(&self, order: &OrderSpec) -> Split {

@@ -87,6 +87,10 @@ pub struct LoaderSpec {
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
+    /// The columns whose numbers or lengths are the costs of rows, of which all ranks get about the same in
+    /// each step. Default: none, and costs do not matter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub balance: Vec<String>,
     /// The samples, which are rows by default, in a batch of one rank. Default:
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
@@ -294,6 +298,7 @@ impl Default for LoaderSpec {
             samples: Samples::default(),
             shard: Shard::default(),
             shuffle: Shuffle::default(),
+            balance: Vec::new(),
             batch_size: LoaderSpec::BATCH_SIZE,
             global_batch_size: None,
             drop_last: false,

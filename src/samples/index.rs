@@ -232,6 +232,11 @@ impl EpochSamples {
         PartRows { set: self.rows.row_set(head.group as usize), ordinals: 0..head.rows }
     }
 
+    /// All samples of a row group; `None` if a sample is a row.
+    pub(super) fn all_of_group(&self, group: usize) -> Option<PartSamples> {
+        self.samples_of(&Part { group: group as u32, start: 0, rows: self.counts[group] })
+    }
+
     /// The samples of a part; `None` if a sample is a row.
     pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
         let (kind, group) = (self.kind.clone()?, part.group as usize);

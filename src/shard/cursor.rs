@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::deal::{Deals, Sources, slot_draws};
+use super::deal::{Deals, Sources};
 use super::lane::{Pick, Rule};
 use super::packed::Packed;
 use super::slots::Slots;
@@ -91,7 +91,7 @@ impl Slot {
             let due = slots.due();
             let shares = due.iter().map(|due| (due.part - first, due.places.clone()));
             let mut rows = Packed::new(residents.len(), shares);
-            rows.shuffle(slot_draws(&lane, number));
+            deals.mix(&lane, lane_number, number, &mut rows);
             SlotRows::Mixed(rows)
         };
         Slot { number, first, rows }

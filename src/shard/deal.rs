@@ -16,8 +16,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::balance::Balance;
 use super::blocks::Blocks;
 use super::draw::{Draws, Purpose};
 use super::lane::{Lane, Part, Rule};
@@ -37,6 +39,8 @@ pub struct Deals {
     /// The slots that several parts share and whose order is known in advance, by lane and number of the
     /// slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
+    /// For parts of the window, by lane and ordinal, the rank by cost of each place of their permutation.
+    ranks: Mutex<HashMap<(u32, usize), Arc<[u16]>>>,
 }
 
 /// The place where an epoch begins: at its first row, or where a position was restored.
@@ -78,6 +82,7 @@ impl Deals {
             start: OnceLock::new(),
             entered: Mutex::default(),
             merged: Mutex::default(),
+            ranks: Mutex::default(),
         })
     }
 
@@ -108,11 +113,8 @@ impl Deals {
     pub(super) fn deal(&self, lane: u32, ordinal: u32) -> Option<Box<[u32]>> {
         let number = lane;
         let lane = &**self.order().lane(number);
-        let Rule::Pool { seed, epoch, lane: key, .. } = lane.rule else { return None };
-        let keys = [epoch, key, u64::from(ordinal)];
         let part = ordinal as usize;
-        let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
-        Draws::keyed(seed, Purpose::Rows, &keys).shuffle(&mut rows);
+        let mut rows = permuted(lane, part)?;
         let start = self.start.get().map_or(0, |start| start.slot(number, lane));
         for slot in lane.ordered_slots(part).filter(|slot| *slot >= start) {
             let (residents, share) = (lane.residents(slot), lane.share(part, slot));
@@ -120,12 +122,17 @@ impl Deals {
                 continue;
             }
             if residents.len() == 1 {
-                slot_draws(lane, slot).shuffle(&mut rows[share]);
+                let rows = &mut rows[share];
+                slot_draws(lane, slot).shuffle(rows);
+                if let Some(balance) = lane.balance() {
+                    let rank = |row: &u32| balance.ranks().of_row(&lane.parts()[part], *row);
+                    balance.arrange(rows, lane.slot_start(slot), rank);
+                }
                 continue;
             }
             let resident = part - residents.start;
             let places = self.merged(lane, number, slot, |merged| merged.take_share(resident));
-            let again = || Merged::new(lane, slot).take_share(resident).unwrap_or_default();
+            let again = || self.merge(lane, number, slot).take_share(resident).unwrap_or_default();
             let places = places.unwrap_or_else(again);
             let dealt: Vec<u32> = places.iter().map(|&place| rows[place as usize]).collect();
             rows[share].copy_from_slice(&dealt);
@@ -137,7 +144,7 @@ impl Deals {
     pub(super) fn sources(&self, lane: &Lane, number: u32, slot: usize) -> Sources {
         let sources = self.merged(lane, number, slot, |merged| merged.sources.take());
         // The slot's sources were already taken, because the walk went back.
-        let again = || Merged::new(lane, slot).sources;
+        let again = || self.merge(lane, number, slot).sources;
         sources.or_else(again).unwrap_or(Sources::Narrow(Blocks::with_capacity(0)))
     }
 
@@ -146,17 +153,58 @@ impl Deals {
     fn merged<T>(&self, lane: &Lane, number: u32, slot: usize, take: impl FnOnce(&mut Merged) -> T) -> T {
         let shared = lock(&self.merged).entry((number, slot)).or_default().clone();
         let mut merged = lock(&shared);
-        let mixed = merged.get_or_insert_with(|| Merged::new(lane, slot));
+        let mixed = merged.get_or_insert_with(|| self.merge(lane, number, slot));
         let taken = take(mixed);
         if mixed.sources.is_none() && mixed.shares_left == 0 {
             lock(&self.merged).remove(&(number, slot));
         }
         taken
     }
+
+    /// Mixes a slot, which makes its order.
+    fn merge(&self, lane: &Lane, number: u32, slot: usize) -> Merged {
+        let mut rows = Packed::in_slot(lane, slot);
+        self.mix(lane, number, slot, &mut rows);
+        Merged::new(lane, slot, rows)
+    }
+
+    /// Puts the rows of a slot, each a resident and a place, into the order in which they are delivered.
+    pub(super) fn mix(&self, lane: &Lane, number: u32, slot: usize, rows: &mut Packed) {
+        rows.shuffle(slot_draws(lane, slot));
+        if let Some(balance) = lane.balance() {
+            let ranks = self.ranks(lane, number, lane.residents(slot), balance);
+            let rank = |&(resident, place): &(u32, u32)| ranks[resident as usize][place as usize];
+            rows.reorder(|rows| balance.arrange(rows, lane.slot_start(slot), rank));
+        }
+    }
+
+    /// For each place in the permutations of these parts, the rank of its row by cost.
+    fn ranks(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<Arc<[u16]>> {
+        // Readers run ahead of the walk by at most a pool, and the walk is behind by at most another one.
+        let oldest = parts.start.saturating_sub(2 * lane.pool());
+        let mut known = lock(&self.ranks);
+        known.retain(|(of, part), _| *of != number || *part >= oldest);
+        let of_part = |part: usize| {
+            let made = || {
+                let rows = permuted(lane, part).unwrap_or_default();
+                rows.iter().map(|row| balance.ranks().of_row(&lane.parts()[part], *row)).collect()
+            };
+            known.entry((number, part)).or_insert_with(made).clone()
+        };
+        parts.map(of_part).collect()
+    }
+}
+
+/// The permutation of a part's rows; `None` if rows are not dealt from a pool.
+fn permuted(lane: &Lane, part: usize) -> Option<Box<[u32]>> {
+    let Rule::Pool { seed, epoch, lane: key, .. } = lane.rule else { return None };
+    let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
+    Draws::keyed(seed, Purpose::Rows, &[epoch, key, part as u64]).shuffle(&mut rows);
+    Some(rows)
 }
 
 /// The random numbers that mix a slot.
-pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
+fn slot_draws(lane: &Lane, slot: usize) -> Draws {
     match lane.rule {
         Rule::Pool { seed, epoch, lane, .. } => {
             Draws::keyed(seed, Purpose::Slot, &[epoch, lane, slot as u64])
@@ -177,10 +225,8 @@ impl Start {
 }
 
 impl Merged {
-    fn new(lane: &Lane, slot: usize) -> Self {
+    fn new(lane: &Lane, slot: usize, rows: Packed) -> Self {
         let residents = lane.residents(slot);
-        let mut rows = Packed::in_slot(lane, slot);
-        rows.shuffle(slot_draws(lane, slot));
         let mut shares: Vec<Vec<u32>> =
             residents.clone().map(|part| Vec::with_capacity(lane.share(part, slot).len())).collect();
         let mut sources = Sources::with_capacity(residents.len(), rows.len());

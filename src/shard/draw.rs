@@ -21,6 +21,7 @@ pub(crate) enum Purpose {
     Column = 9,
     Batch = 10,
     View = 11,
+    Balance = 12,
 }
 
 /// The golden-ratio increment of SplitMix64.

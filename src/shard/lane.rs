@@ -31,6 +31,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::balance::{Balance, CostRanks};
 use super::draw::{Draws, Purpose};
 use super::exact::Permutation;
 
@@ -98,7 +99,15 @@ pub(super) enum Rule {
     /// One part after the other, with the rows in stored order.
     Stored,
     /// The rolling pool that the module describes.
-    Pool { pool: u32, opening: Opening, seed: u64, epoch: u64, lane: u64, phases: Vec<u32> },
+    Pool {
+        pool: u32,
+        opening: Opening,
+        seed: u64,
+        epoch: u64,
+        lane: u64,
+        phases: Vec<u32>,
+        balance: Option<Balance>,
+    },
     /// Every `lanes`-th row of a permutation of all rows, from row `lane` on. The parts are all row groups,
     /// each as a whole.
     Exact { permutation: Permutation, lane: u64, lanes: u64, rows: u64 },
@@ -115,8 +124,24 @@ impl Lane {
         let mut draws = Draws::keyed(seed, Purpose::Phase, &[epoch, lane]);
         let phase = |part| draws.below(opening.stay(part, pool as usize) as u64) as u32;
         let phases = (0..parts.len()).map(phase).collect();
-        let rule = Rule::Pool { pool, opening, seed, epoch, lane, phases };
+        let rule = Rule::Pool { pool, opening, seed, epoch, lane, phases, balance: None };
         Lane { before: prefix(&parts), parts: parts.into(), rule }
+    }
+
+    /// The same lane of a pool, in an order in which batches cost about the same.
+    pub(super) fn balanced(mut self, ranks: &Arc<CostRanks>) -> Self {
+        if let Rule::Pool { seed, epoch, balance, .. } = &mut self.rule {
+            *balance = Some(Balance::new(ranks.clone(), *seed, *epoch));
+        }
+        self
+    }
+
+    /// The order by cost, if there is one.
+    pub(super) fn balance(&self) -> Option<&Balance> {
+        match &self.rule {
+            Rule::Pool { balance, .. } => balance.as_ref(),
+            Rule::Stored | Rule::Exact { .. } => None,
+        }
     }
 
     pub(super) fn exact(all: &ExactParts, permutation: Permutation, lane: u64, lanes: u64) -> Self {

@@ -92,7 +92,10 @@ impl Lanes {
             Rule::Cut { sequence, begins, spec, epoch } => {
                 let parts = sequence.between(begins[number as usize], begins[number as usize + 1]);
                 match spec.mixing {
-                    Mixing::Window => Lane::pooled(parts, spec.pool, spec.seed, *epoch, number.into()),
+                    Mixing::Window => {
+                        let lane = Lane::pooled(parts, spec.pool, spec.seed, *epoch, number.into());
+                        spec.costs.iter().fold(lane, Lane::balanced)
+                    }
                     _ => Lane::stored(spec.in_pieces(parts)),
                 }
             }

@@ -15,8 +15,8 @@
 //! * [`draw`] makes the random numbers and [`lane`] the order of one lane; [`slots`] goes through a lane with
 //!   a [`calendar`], and a [`cursor`] takes its rows, from a [`packed`] list of [`blocks`] where they are
 //!   mixed,
-//! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for, and
-//!   [`deal`] has the order in which each part gives its rows,
+//! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for,
+//!   [`deal`] has the order in which each part gives its rows, and [`balance`] evens out what they cost,
 //! * [`split`] gives each rank its share of each step, [`skips`] skips steps, and [`walk`] joins them into
 //!   the steps of one rank,
 //! * [`apportion`] turns weights into whole rows, [`random_shares`] does so at random, [`course`] has the
@@ -26,6 +26,7 @@
 //! * [`part_map`] looks up parts.
 
 mod apportion;
+mod balance;
 mod blocks;
 mod calendar;
 mod course;
@@ -52,6 +53,7 @@ mod split;
 mod walk;
 
 pub(crate) use apportion::Weights;
+pub(crate) use balance::CostRanks;
 pub use course::Stop;
 pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::balance::CostRanks;
 use super::lane::Part;
 use super::mix::Portion;
 use super::skips::{SkippedRows, Skips};
@@ -26,6 +27,8 @@ pub struct OrderSpec {
     pub(crate) skipped: Arc<[SkippedRows]>,
     /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(super) portion: Option<Portion>,
+    /// The ranks of the rows by cost, if batches shall cost about the same.
+    pub(super) costs: Option<Arc<CostRanks>>,
 }
 
 impl OrderSpec {
@@ -54,7 +57,22 @@ impl OrderSpec {
             cuts: Arc::new(cuts),
             skipped: Arc::default(),
             portion: None,
+            costs: None,
         }
+    }
+
+    /// The same order with its rows arranged by what they cost, so that in each step all ranks have about the
+    /// same share of it. `costs` has, for each kind of cost, those of the selected rows of each row group.
+    /// Orders without a window stay as they are.
+    #[must_use]
+    pub fn balanced(self, costs: &[Vec<Vec<f32>>]) -> Self {
+        self.with_costs(Some(Arc::new(CostRanks::new(costs))))
+    }
+
+    /// The same order, arranged by these ranks.
+    #[must_use]
+    pub(crate) fn with_costs(self, costs: Option<Arc<CostRanks>>) -> Self {
+        OrderSpec { costs, ..self }
     }
 
     /// The same order with row groups in pieces. `cuts` has, for each such row group, the selected rows at
@@ -137,6 +155,11 @@ impl OrderSpec {
     /// Whether rows are mixed in a window.
     pub(crate) fn is_windowed(&self) -> bool {
         self.mixing == Mixing::Window
+    }
+
+    /// Whether rows are arranged by what they cost.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.costs.is_some() && self.is_windowed()
     }
 
     /// The number of row groups that a lane's pool holds.

@@ -69,6 +69,24 @@ impl Packed {
         }
     }
 
+    /// Puts all rows into another order. None may have been taken yet.
+    pub(super) fn reorder(&mut self, order: impl FnOnce(&mut [(u32, u32)])) {
+        let mut rows = Vec::with_capacity(self.len());
+        self.take(self.len(), &mut rows, |resident, place| (resident, place));
+        order(&mut rows);
+        let bits = self.bits;
+        match &mut self.list {
+            PackedList::Narrow(list) => {
+                *list = Blocks::with_capacity(rows.len());
+                list.extend(rows.len(), |at| rows[at].0 << bits | rows[at].1);
+            }
+            PackedList::Wide(list) => {
+                *list = Blocks::with_capacity(rows.len());
+                list.extend(rows.len(), |at| u64::from(rows[at].0) << bits | u64::from(rows[at].1));
+            }
+        }
+    }
+
     /// Appends `item` of each of the next `count` pairs of a resident and a place to `out`.
     pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, mut item: impl FnMut(u32, u32) -> X) {
         let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);

@@ -319,6 +319,9 @@ pub struct OrderId {
     /// are counted in samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
+    /// The stored names of the columns that say what rows cost, if the order depends on costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) balance: Vec<String>,
     /// The most rows of a row group that is shuffled in one piece, if larger ones are cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) piece_rows: Option<u64>,
@@ -339,6 +342,7 @@ impl OrderId {
             denied,
             denied_from: None,
             samples: None,
+            balance: Vec::new(),
             piece_rows: spec.piece_rows,
             skipped: spec.skipped.to_vec(),
         }
@@ -501,6 +505,13 @@ impl SavedSource {
         }
         if saved.piece_rows != here.piece_rows {
             return differs("piece_rows", "loader", &or_none(&saved.piece_rows), &or_none(&here.piece_rows));
+        }
+        if saved.balance != here.balance {
+            let words = |columns: &[String]| match columns {
+                [] => "none".to_owned(),
+                columns => columns.join(", "),
+            };
+            return differs("balance", "loader", &words(&saved.balance), &words(&here.balance));
         }
         if saved.filter != here.filter {
             return differs("filter", "loader", &or_none(&saved.filter), &or_none(&here.filter));

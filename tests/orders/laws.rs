@@ -21,15 +21,21 @@ struct OrderCase {
     shuffle: Shuffle,
     lanes: u32,
     epoch: u64,
+    /// The number of costs by which the order is balanced.
+    costs: u64,
 }
 
 impl OrderCase {
     fn order(&self) -> EpochOrder {
-        EpochOrder::new(
-            self.groups.as_slice(),
-            &OrderSpec::new(&self.shuffle, &self.groups, self.lanes, 64),
-            self.epoch,
-        )
+        let spec = OrderSpec::new(&self.shuffle, &self.groups, self.lanes, 64);
+        let cost = |of: u64, group: usize, row: u32| (u64::from(row) * (7 + of) + group as u64) % 50;
+        let costs_of = |of: u64| -> Vec<Vec<f32>> {
+            let groups = self.groups.iter().enumerate();
+            groups.map(|(group, &rows)| (0..rows).map(|row| cost(of, group, row) as f32).collect()).collect()
+        };
+        let costs: Vec<Vec<Vec<f32>>> = (0..self.costs).map(costs_of).collect();
+        let spec = if costs.is_empty() { spec } else { spec.balanced(&costs) };
+        EpochOrder::new(self.groups.as_slice(), &spec, self.epoch)
     }
 
     /// The split of a rank whose batches have `batch` rows.
@@ -86,8 +92,10 @@ fn cases() -> impl Strategy<Value = OrderCase> {
         1 => Just(Some(None)),
     ];
     let pieces = prop_oneof![3 => Just(None), 1 => (1u64..300).prop_map(Some)];
+    let costs = prop_oneof![3 => Just(0), 1 => 1u64..4];
     let order = (kind, pieces);
-    (groups, order, 1u32..9, any::<u64>(), 0u64..5).prop_map(|(mut groups, order, lanes, seed, epoch)| {
+    let numbers = (1u32..9, any::<u64>(), 0u64..5, costs);
+    (groups, order, numbers).prop_map(|(mut groups, order, (lanes, seed, epoch, costs))| {
         // A data set must have a row for each lane.
         while groups.iter().sum::<u32>() < lanes {
             groups.push(lanes);
@@ -98,7 +106,7 @@ fn cases() -> impl Strategy<Value = OrderCase> {
             (Some(Some(window)), None) => Shuffle::seeded(seed).window_rows(window),
             (Some(Some(window)), Some(rows)) => Shuffle::seeded(seed).window_rows(window).piece_rows(rows),
         };
-        OrderCase { groups, shuffle, lanes, epoch }
+        OrderCase { groups, shuffle, lanes, epoch, costs }
     })
 }
 
@@ -296,12 +304,15 @@ fn the_order_of_a_known_data_set_never_changes() {
         shuffle: Shuffle::seeded(17).window_rows(window),
         lanes: 4,
         epoch,
+        costs: 0,
     };
     for (case, pinned) in [
         (case(100, 50, 1_000, 3), "00317f58a7bebb45"),
         // These cases have fewer rows than ticks to stay, in the first epoch and later.
         (case(3, 2_000, 300, 0), "49e14edc55545794"),
         (case(3, 2_000, 300, 3), "0d4838282f8d471e"),
+        (OrderCase { costs: 1, ..case(100, 50, 1_000, 3) }, "ed32e17a9ea1e005"),
+        (OrderCase { costs: 2, ..case(3, 2_000, 300, 3) }, "37158a45a4e04362"),
     ] {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for step in case.steps(1, 2, 32, false, 0) {
@@ -325,7 +336,7 @@ const BATCH: u64 = 256;
 fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> OrderCase {
     let rows = CLASSES * ROWS_PER_CLASS;
     let groups = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
-    OrderCase { groups, shuffle, lanes: 1, epoch }
+    OrderCase { groups, shuffle, lanes: 1, epoch, costs: 0 }
 }
 
 /// The mean number of distinct classes in a batch, over `steps` batches after the first `skipped`.
@@ -390,7 +401,7 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
         (1, 5_000, 100, 8),
     ] {
         let shuffle = Shuffle::seeded(1).window_rows(window);
-        let case = OrderCase { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0 };
+        let case = OrderCase { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0, costs: 0 };
         let mut asked = 0.0;
         let mut latest = 0.0_f64;
         for (dealt, step) in case.steps(0, 1, batch, true, 0).iter().enumerate() {
@@ -409,10 +420,83 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
 
 #[test]
 fn a_window_that_holds_the_data_set_deals_a_uniform_permutation_after_the_first_epoch() {
-    let case =
-        OrderCase { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
+    let shuffle = Shuffle::seeded(3).window_rows(500);
+    let case = OrderCase { groups: vec![50; 10], shuffle, lanes: 1, epoch: 1, costs: 0 };
     let steps = case.steps(0, 1, 50, false, 0);
     assert_eq!(steps[0].entering.len(), 10, "all of it is mixed at once");
     let in_the_first = OrderCase { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
     assert!(in_the_first < 10, "{in_the_first}");
+}
+
+/// The costs of rows of row groups: about lognormal, as the lengths of documents are, and independent.
+fn costs_like_lengths(groups: usize, rows: usize, kind: u64) -> Vec<Vec<f32>> {
+    let mut state = kind;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32
+    };
+    let mut normal = || (0..12).map(|_| uniform()).sum::<f32>() - 6.0;
+    (0..groups)
+        .map(|_| (0..rows).map(|_| (6.0 + 0.7 * normal()).exp().min(8_192.0).round()).collect())
+        .collect()
+}
+
+/// The largest cost of a rank in a step over the mean of all ranks, averaged over the steps, for each kind of
+/// cost.
+fn largest_over_mean(spec: &OrderSpec, world: u32, batch: u64, costs: &[Vec<Vec<f32>>]) -> Vec<f64> {
+    let counts: Vec<u32> = costs[0].iter().map(|rows| rows.len() as u32).collect();
+    let order = EpochOrder::new(counts, spec, 1);
+    let split = |rank| Split {
+        rows: order.rows(),
+        lanes: spec.lanes(),
+        shard: Shard::new(rank, world).unwrap(),
+        global_batch: batch * u64::from(world),
+        drop_last: true,
+    };
+    let steps = split(0).steps(0) as usize;
+    let mut ratios = vec![(vec![0.0_f64; steps], vec![0.0_f64; steps]); costs.len()];
+    for rank in 0..world {
+        for (at, step) in Walk::new(&order, split(rank), 0).enumerate() {
+            let rows = rows_of(&step);
+            for ((most, sum), costs) in ratios.iter_mut().zip(costs) {
+                let cost: f64 =
+                    rows.iter().map(|&(group, row)| f64::from(costs[group as usize][row as usize])).sum();
+                most[at] = most[at].max(cost);
+                sum[at] += cost;
+            }
+        }
+    }
+    let mean = |(most, sum): (Vec<f64>, Vec<f64>)| {
+        let of_steps = most.iter().zip(&sum).map(|(most, sum)| most * f64::from(world) / sum);
+        of_steps.sum::<f64>() / steps as f64
+    };
+    ratios.into_iter().map(mean).collect()
+}
+
+/// The more rows a slot has, the nearer the quantiles of the lanes are to each other.
+#[test]
+fn the_ranks_of_a_step_have_about_the_same_cost() {
+    for (world, lanes, groups, rows, most) in
+        [(8, 8, 32, 4_096, 1.05), (64, 64, 256, 4_096, 1.08), (512, 512, 1_024, 1_024, 1.25)]
+    {
+        let tokens = costs_like_lengths(groups, rows, 1);
+        let squares: Vec<Vec<f32>> =
+            tokens.iter().map(|rows| rows.iter().map(|cost| cost * cost).collect()).collect();
+        let patches = costs_like_lengths(groups, rows, 2);
+        let counts = vec![rows as u32; groups];
+        let spec = OrderSpec::new(&Shuffle::seeded(3).window_rows(2 * rows as u64), &counts, lanes, 0);
+        let all = [tokens.clone(), squares, patches.clone()];
+        let random = largest_over_mean(&spec, world, 8, &all);
+        let by_tokens = largest_over_mean(&spec.clone().balanced(&[tokens.clone()]), world, 8, &all);
+        let by_both = largest_over_mean(&spec.balanced(&[tokens, patches]), world, 8, &all);
+        println!(
+            "{world} ranks; tokens, their squares, patches: {random:.3?}, by tokens {by_tokens:.3?}, by \
+             tokens and patches {by_both:.3?}"
+        );
+        assert!(random[0] > 1.3 && by_tokens[0] < most, "{world}: {random:?} {by_tokens:?}");
+        assert!(by_tokens[1] - 1.0 < (random[1] - 1.0) / 3.0, "{world}: {random:?} {by_tokens:?}");
+        for (at, both) in [(0, by_both[0]), (2, by_both[2])] {
+            assert!(both - 1.0 < 0.75 * (random[at] - 1.0), "{world}: {random:?} {by_both:?}");
+        }
+    }
 }

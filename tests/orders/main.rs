@@ -1,6 +1,7 @@
 //! The order of rows, as plans that read nothing and as loaders deliver it.
 
 mod after;
+mod balance;
 mod kit;
 mod laws;
 mod loader;

@@ -61,7 +61,8 @@ impl LoaderBuilder {
             )
             .hint("leave it out: the rows of a sample may be in two pieces"));
         }
-        spec.shuffle.validate()
+        spec.shuffle.validate()?;
+        self.check_balance()
     }
 
     pub(super) fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {

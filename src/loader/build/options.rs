@@ -295,6 +295,29 @@ impl LoaderBuilder {
         self
     }
 
+    /// Orders rows by what they cost, so that all ranks have about the same work in each step, and so have the
+    /// steps. The cost of a row is its number in a column, or the length of its list or text there; with
+    /// several columns, up to four, all of them are balanced. A bucket costs as much as its rows together. A
+    /// pack does too, except by the column that is packed: then its cost is the sum of the squares of the
+    /// lengths in it, the work of attention within documents.
+    ///
+    /// The order stays a function of the same things, and of the costs: the row at a place is the one whose
+    /// cost has the quantile that is wanted there, and that is the same in all lanes. The more rows a row
+    /// group and the window have, the closer quantiles come. Needs a shuffle with a window. The columns are
+    /// read before the first epoch, and what they say is kept on local disk. Default: costs do not matter.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Shuffle};
+    ///
+    /// let dataset = Dataset::open("data/train/")?;
+    /// let loader = dataset.loader().shuffle(Shuffle::seeded(17)).balance(["text"]).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn balance<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.spec.balance = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// The rows in a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
     pub fn batch_size(mut self, rows: u64) -> Self {
         self.spec.batch_size = rows;

@@ -192,7 +192,7 @@ impl LoaderBuilder {
         io: &IoRuntime,
         scanner: &Scanner,
         selected: Vec<RowSet>,
-        denied: Option<String>,
+        denied: Option<&str>,
     ) -> Result<FoundSamples> {
         let samples = &self.spec.samples;
         let catalog = scanner.catalog();
@@ -204,30 +204,23 @@ impl LoaderBuilder {
             Samples::Weighted(sample) => vec![sample.column()],
         };
         let deciding = scanner.of_columns(&names)?;
-        let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
-        // Lengths and classes do not depend on what they are used for.
-        let window = match samples {
-            Samples::Windows(window) => Some(window),
-            _ => None,
-        };
-        // The key consists of names, numbers and texts, so this cannot fail.
-        let key = (window, &names, filter, denied, &self.only, KEPT_VERSION);
-        let key = serde_json::to_string(&key).unwrap_or_default();
-        if let Some(window) = window {
+        if let Samples::Windows(window) = samples {
+            let key = self.kept_key(Some(window), &names, denied);
             let of_rows = window.clone();
             let starts =
                 io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key).await })??;
             return Ok(SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected).into());
         }
         if let Samples::Weighted(sample) = samples {
+            let key = self.kept_key(None, &names, denied);
             let (of_rows, key) = (sample.clone(), format!("{key} {}", sample.kept_as()));
             let values =
                 io.wait_for(async move { select::values(of_rows, rows, &deciding, &key).await })??;
             let (index, warning) = self.drawn(sample, catalog, selected, values)?;
             return Ok(FoundSamples { warning, ..index.into() });
         }
-        let mut lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key).await })??;
+        let mut lengths = self.lengths_by(io, scanner, &selected, names[0], denied)?;
         let column = match samples {
             Samples::Packs(pack) => pack.length_column(),
             _ => names[0],
@@ -248,6 +241,29 @@ impl LoaderBuilder {
         let largest = Some(buckets.largest() as u64);
         let index = SampleIndex::of_kind(Arc::new(buckets), selected);
         Ok(FoundSamples { largest, left_out, ..index.into() })
+    }
+
+    /// The lengths of the selected rows of each row group by a column, which is read once.
+    pub(super) fn lengths_by(
+        &self,
+        io: &IoRuntime,
+        scanner: &Scanner,
+        selected: &[RowSet],
+        column: &str,
+        denied: Option<&str>,
+    ) -> Result<Vec<Vec<u32>>> {
+        let deciding = scanner.of_columns(&[column])?;
+        let (rows, key) = (selected.to_vec(), self.kept_key(None, &[column], denied));
+        io.wait_for(async move { select::lengths(rows, &deciding, &key).await })?
+    }
+
+    /// The key under which what columns say of the selected rows is kept. Lengths and classes do not depend
+    /// on what they are used for.
+    fn kept_key(&self, window: Option<&Window>, names: &[&str], denied: Option<&str>) -> String {
+        let filter = self.spec.filter.as_ref().map(Filter::canonical);
+        let key = (window, names, filter, denied, &self.only, KEPT_VERSION);
+        // The key consists of names, numbers and texts, so this cannot fail.
+        serde_json::to_string(&key).unwrap_or_default()
     }
 
     /// Takes the rows that are in no sample out of the `lengths` of a column, and returns those that this

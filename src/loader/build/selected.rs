@@ -17,7 +17,7 @@ use crate::reader::chunk_pages::GroupPages;
 use crate::reader::heads::Heads;
 use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
-use crate::shard::{Mixing, OrderSpec};
+use crate::shard::{CostRanks, Mixing, OrderSpec};
 
 /// Before their need is known, samples of several rows may additionally take the memory of their rows divided
 /// by this number.
@@ -29,6 +29,8 @@ type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 /// The samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
+    /// The ranks of the samples by cost, if the ranks of a step shall have equal shares of it.
+    pub(super) costs: Option<Arc<CostRanks>>,
     /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
@@ -54,17 +56,21 @@ impl LoaderBuilder {
         let scanner = Scanner::new(reads, checked.sizing.row_groups, least);
         let (rows, unknown) = self.selected_rows(io, checked, &scanner)?;
         let pages = self.pages_of(io, checked, &rows)?;
-        let found = self.sample_index(io, &scanner, rows, denied.digest.clone())?;
+        let denied = denied.digest.as_deref();
+        let found = self.sample_index(io, &scanner, rows.clone(), denied)?;
         let FoundSamples { index: samples, largest, warning, left_out } = found;
+        let costs = self.cost_ranks(io, &scanner, &rows, &samples, denied)?;
         let heads = self.heads_of(io, checked, &samples)?;
         let batches = largest.map_or(checked.batches, |rows| checked.batches.of_samples(rows));
-        let kept = samples.bytes().saturating_add(heads.bytes());
+        let ranks = costs.as_ref().map_or(0, |costs| costs.bytes());
+        let kept = samples.bytes().saturating_add(heads.bytes()).saturating_add(ranks);
         let beside = kept.saturating_add(checked.beside);
         let sizing = Sizing::new(checked.sizing.memory, batches)?;
         sizing.check_beside(beside)?;
         let warning = (unknown > 0).then(|| unknown_rows(unknown)).or(warning);
         Ok(Selected {
             samples,
+            costs,
             pages,
             heads,
             batches,

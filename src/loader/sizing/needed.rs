@@ -30,6 +30,10 @@ pub(super) struct Needed {
     pub(super) largest: u64,
 }
 
+/// The bytes for each row of a window whose rows are arranged by cost: its rank, in the windows of three
+/// passes over the plan, and its places while the slot is arranged, which may be the whole window.
+const BALANCE_BYTES: u64 = 3 * 2 + 32;
+
 /// The memory that a row group takes.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
@@ -76,8 +80,13 @@ impl Needed {
             }
             false => 0,
         };
+        let balanced = match order.is_balanced() {
+            true => BALANCE_BYTES.saturating_mul(listed(&mut groups, lanes * pool, split.rows)),
+            false => 0,
+        };
         let needed = Needed::for_groups(groups, passing, order.mixing, pool, (split, lanes), needs_deals);
-        Needed { lists: needed.lists.saturating_add(drawn), largest, ..needed }
+        let lists = needed.lists.saturating_add(drawn).saturating_add(balanced);
+        Needed { lists, largest, ..needed }
     }
 
     /// Epochs deal row groups to lanes and windows in any order, so the largest ones are assumed to meet.

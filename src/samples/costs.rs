@@ -1,0 +1,102 @@
+//! What samples cost, from what their rows cost.
+
+use super::{EpochSamples, NO_LENGTH, Pack, SampleIndex, SampleRows};
+
+impl SampleIndex {
+    /// The cost of each sample of each row group, whose selected rows cost what `of_rows` says. A sample of
+    /// several rows costs as much as they do together, and a pack with `squares` the sum of the squares of
+    /// the lengths in it: the work of attention within documents.
+    pub(crate) fn costs(&self, of_rows: &[Vec<u32>], squares: Option<&Pack>) -> Vec<Vec<f32>> {
+        let samples = self.of_epoch(0);
+        let of_group = |group: usize| match samples.are_rows() {
+            true => of_rows[group].iter().map(|cost| of_row(*cost)).collect(),
+            false => samples.costs_of_group(group, of_rows, squares),
+        };
+        (0..of_rows.len()).map(of_group).collect()
+    }
+}
+
+impl EpochSamples {
+    fn costs_of_group(&self, group: usize, of_rows: &[Vec<u32>], squares: Option<&Pack>) -> Vec<f32> {
+        let Some(samples) = self.all_of_group(group) else { return Vec::new() };
+        let mut rows = SampleRows::default();
+        let cost = |sample: u32| {
+            rows.clear();
+            samples.rows(sample, &mut rows);
+            match squares {
+                Some(pack) => squares_of(pack, &rows),
+                None => rows.rows.iter().map(|row| of_row(at(&of_rows[group..], *row))).sum(),
+            }
+        };
+        (0..self.counts[group]).map(cost).collect()
+    }
+}
+
+/// The cost of a row, where rows are numbered through consecutive row groups.
+fn at(of_rows: &[Vec<u32>], mut row: u32) -> u32 {
+    for costs in of_rows {
+        match costs.get(row as usize) {
+            Some(cost) => return *cost,
+            None => row -= costs.len() as u32,
+        }
+    }
+    NO_LENGTH
+}
+
+/// The cost of a row; nothing where it has none.
+fn of_row(length: u32) -> f32 {
+    if length == NO_LENGTH { 0.0 } else { length as f32 }
+}
+
+/// The sum of the squares of the pieces of lists in a pack.
+fn squares_of(pack: &Pack, rows: &SampleRows) -> f32 {
+    let (mut left, mut skipped) = (pack.length(), rows.skipped);
+    let pieces = rows.lengths.iter().map(|length| {
+        let piece = length.saturating_sub(skipped).min(left);
+        left -= piece;
+        skipped = 0;
+        piece as f32
+    });
+    pieces.map(|piece| piece * piece).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay_store::row_set::RowSet;
+
+    use super::super::{Bucket, Buckets, Packs};
+    use super::*;
+
+    fn all_rows(of_rows: &[Vec<u32>]) -> Vec<RowSet> {
+        of_rows.iter().map(|rows| RowSet::all(rows.len() as u32)).collect()
+    }
+
+    #[test]
+    fn rows_cost_their_lengths_and_buckets_the_sum() {
+        let lengths = vec![vec![5, NO_LENGTH, 2], vec![7]];
+        let rows = SampleIndex::of_rows(all_rows(&lengths));
+        assert_eq!(rows.costs(&lengths, None), [vec![5.0, 0.0, 2.0], vec![7.0]]);
+        let bucket = Bucket::rows("x", 2);
+        let buckets = Buckets(vec![bucket.of_group(&[1, 9, 2]), bucket.of_group(&[4])]);
+        let index = SampleIndex::of_kind(Arc::new(buckets), vec![RowSet::all(3), RowSet::all(1)]);
+        assert_eq!(index.costs(&[vec![10, 20, 30], vec![7]], None), [vec![40.0, 20.0], vec![7.0]]);
+    }
+
+    #[test]
+    fn packs_cost_the_squares_of_their_pieces() {
+        let lengths = vec![vec![3, 6, 1], vec![5]];
+        let pack = Pack::split(["x"], 8);
+        let packs = Packs(lengths.iter().flat_map(|of| pack.of_sequence(vec![of.clone()])).collect());
+        let index = SampleIndex::of_kind(Arc::new(packs), all_rows(&lengths));
+        let wanted = [vec![9.0 + 25.0, 1.0 + 1.0], vec![25.0]];
+        assert_eq!(index.costs(&lengths, Some(&pack)), wanted, "a list of 6 is split into 5 and 1");
+    }
+
+    #[test]
+    fn rows_of_later_row_groups_are_found() {
+        let of_rows = [vec![1, 2], vec![], vec![3]];
+        assert_eq!([0, 1, 2, 3].map(|row| at(&of_rows, row)), [1, 2, 3, NO_LENGTH]);
+    }
+}
