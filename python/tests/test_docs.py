@@ -96,6 +96,16 @@ def test_every_link_between_pages_leads_somewhere() -> None:
         assert not broken, f"{page.relative_to(ROOT)}: {broken}"
 
 
+@pytest.mark.parametrize("index", sorted(DOCS.glob("*/index.md")), ids=lambda index: index.parent.name)
+def test_the_index_of_a_folder_and_the_site_list_its_pages(index: Path) -> None:
+    pages = {page.name for page in index.parent.glob("*.md")} - {"index.md"}
+    listed = set(re.findall(r"\]\(([\w-]+\.md)", index.read_text()))
+    assert pages <= listed, f"{index.relative_to(ROOT)} does not list {sorted(pages - listed)}"
+    nav = (ROOT / "mkdocs.yml").read_text()
+    missing = sorted(page for page in pages if f"{index.parent.name}/{page}" not in nav)
+    assert not missing, f"mkdocs.yml does not list {missing}"
+
+
 def test_troubleshooting_names_messages_that_exist() -> None:
     sources = "".join(
         path.read_text()
