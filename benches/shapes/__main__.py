@@ -12,7 +12,6 @@ import math
 import os
 import platform
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from turns.words import count
 from work import Work
 
 HERE = Path(__file__).parent
-CHECKED = {"runs": 1, "seconds": 0.2, "at_once": 2}
+CHECKED = {"runs": 1, "seconds": 0.0}
 
 
 def arguments():
@@ -47,7 +46,6 @@ def arguments():
     parser.add_argument("--json", type=Path, metavar="FILE", help="all that was measured")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables and the verdict in Markdown")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="the picture")
-    parser.set_defaults(at_once=1)
     options = parser.parse_args()
     options.only = options.only.split(",") if options.only else list(AXES)
     options.points = options.points and options.points.split(",")
@@ -71,37 +69,57 @@ def prepare(point, options):
         print(f"drawing {point.data}", file=sys.stderr, flush=True)
         data.write(folder)
     warm(folder)
-    work = Work(folder, point.batch, point.window, options.threads, data.fills, data.cell)
-    return data, replace(work, vocabulary=data.vocabulary, below=point.below, cached=point.cached)
+    work = Work(folder, point.batch, point.window, options.threads, data.fills, data.cell, task=point.task)
+    work = replace(work, vocabulary=data.vocabulary, below=point.below, tier=point.tier, workers=point.workers)
+    return data, work
 
 
-def run(contestant, work, options):
-    task = {"contestant": contestant, "work": asdict(work) | {"folder": str(work.folder)}}
-    task |= {"seconds": options.seconds, "check": options.check}
+def run(contestant, works, options):
+    """Runs a contestant on pieces of work, all in one process."""
+    works = [asdict(work) | {"folder": str(work.folder)} for work in works]
+    task = {"contestant": contestant, "works": works, "seconds": options.seconds, "check": options.check}
     return launch(sys.executable, HERE / "measure.py", task, options.limit, options.data / "home")
 
 
-def contest(data, work, options):
-    """Runs all turns of both contestants at a point; returns the figures, or the reason why there are none."""
-    found = {"rows": data.rows, "group": data.group, "batch": work.batch, "forebay": [], "by_hand": [], "reason": None}
+def contest(prepared, options):
+    """Runs all turns of both contestants; returns the figures of each piece of work, or the reason why there are
+    none."""
+    found = [{"rows": data.rows, "group": data.group, "batch": work.batch} for data, work in prepared]
+    for point in found:
+        point |= {"forebay": [], "by_hand": [], "reason": None, "skipped": False}
+    works = [work for _, work in prepared]
     try:
         for _ in range(options.runs):
-            ours = run("forebay", work, options)
+            ours = run("forebay", works, options)
             # The loop by hand holds the number of row groups that forebay chose for the window.
-            theirs = run("by_hand", replace(work, held=ours["held"]), options)
-            if not agree(ours["delivers"], theirs["delivers"]):
-                raise Failed(f"forebay delivers {ours['delivers']}, the loop by hand {theirs['delivers']}")
-            found["forebay"].append(ours)
-            found["by_hand"].append(theirs)
+            held = [replace(work, held=one.get("held", 1)) for work, one in zip(works, ours, strict=True)]
+            for point, *both in zip(found, ours, run("by_hand", held, options), strict=True):
+                add(point, *both)
     except Failed as failed:
-        found["reason"] = str(failed)
+        for point in found:
+            point["reason"] = str(failed)
     return found
+
+
+def add(point, ours, theirs):
+    """Adds the results of a turn to those of a point."""
+    for one in (ours, theirs):
+        if "rate" not in one:
+            point["skipped"] = "skipped" in one
+            point["reason"] = one.get("skipped") or one["failed"]
+            return
+    if not agree(ours["delivers"], theirs["delivers"]):
+        point["reason"] = f"forebay delivers {ours['delivers']}, the loop by hand {theirs['delivers']}"
+    point["forebay"].append(ours)
+    point["by_hand"].append(theirs)
 
 
 def agree(ours, theirs):
     """Whether both deliver the same values; floats may differ slightly because they were added in another
     order."""
-    return ours | {"sum": 0} == theirs | {"sum": 0} and math.isclose(ours["sum"], theirs["sum"], rel_tol=1e-9)
+    sums, others = ours["sums"], theirs["sums"]
+    same = ours | {"sums": None} == theirs | {"sums": None} and sums.keys() == others.keys()
+    return same and all(math.isclose(total, others[name], rel_tol=1e-9) for name, total in sums.items())
 
 
 def main():
@@ -113,9 +131,9 @@ def main():
         axis = AXES[name]
         chosen = [point for point in axis.points if not options.points or point.name in options.points]
         prepared = {point.name: prepare(point, options) for point in chosen}
-        with ThreadPoolExecutor(options.at_once) as turns:
-            found = turns.map(lambda pair: contest(*pair, options), prepared.values())
-            points = dict(zip(prepared, found, strict=True))
+        # To check, one process of each contestant has all points.
+        parts = [list(prepared.values())] if options.check else [[one] for one in prepared.values()]
+        points = dict(zip(prepared, (point for part in parts for point in contest(part, options)), strict=True))
         report["axes"][name] = {"title": axis.title, "per_byte": axis.per_byte, "points": points}
         print(f"\n{name}: {axis.title}\n\n{tables.table(points)}", flush=True)
         if options.json:

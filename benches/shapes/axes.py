@@ -16,11 +16,14 @@ class Point:
     batch: int = 8_192
     window: int | None = None  # rows; None leaves that to forebay
     below: int | None = None  # the rows are read whose key is below; None: all
-    cached: bool = False  # whether forebay has a cache on disk, with all rows in it
+    task: str = "rows"  # what becomes of the rows
+    tier: str | None = None  # the form of the rows in forebay's cache on disk, which has all of them
+    workers: str | None = None  # where a function of a row runs
 
     def small(self, share):
-        """Returns the same point for a small data set with that share of the rows."""
-        return replace(self, batch=SMALL_BATCH, window=self.window and max(1, round(self.window * share)))
+        """Returns the same point for a small data set with that share of the rows, in whole batches."""
+        batch = 1 if self.task in SAMPLES else SMALL_BATCH
+        return replace(self, batch=batch, window=self.window and max(1, round(self.window * share)))
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,16 @@ WIDTHS = {
     "bytes-2m": 8,
 }
 POOL = 4  # row groups that are mixed where the window is not what changes
+SAMPLES = ("windows", "windows apart", "packs", "buckets")  # tasks whose batches count samples, not rows
 
 
 def mixed(data):
     return POOL * DATA[data].group
+
+
+def at(name, data, batch=8_192, **how):
+    """Returns a point where four row groups are mixed."""
+    return Point(name, data, batch, mixed(data), **how)
 
 
 AXES = {
@@ -74,35 +83,100 @@ AXES = {
     ),
     "columns": Axis(
         "columns of float32",
-        tuple(Point(at, f"columns-{at}", batch, mixed(f"columns-{at}")) for at, batch in COLUMNS.items()),
+        tuple(at(name, f"columns-{name}", batch) for name, batch in COLUMNS.items()),
         per_byte=True,
     ),
     "widths": Axis(
         "kinds and bytes of a cell, in one column, from 1 to 2.2 million",
-        tuple(Point(data, data, batch, mixed(data)) for data, batch in WIDTHS.items()),
+        tuple(at(data, data, batch) for data, batch in WIDTHS.items()),
         per_byte=True,
     ),
     "nulls": Axis(
         "nulls, in percent, of 10 columns of float32 and 10 of int64",
-        tuple(Point(str(share), f"nulls-{share}", window=mixed(f"nulls-{share}")) for share in (0, 1, 10, 50)),
+        tuple(at(str(share), f"nulls-{share}") for share in (0, 1, 10, 50)),
     ),
     "encodings": Axis(
         "encoding, then codec of plain, of 20 columns of int32",
-        tuple(
-            Point(name, name, window=mixed(name))
-            for name in ("plain", "dictionary", "delta", "split", "snappy", "zstd", "lz4")
-        ),
+        tuple(at(name, name) for name in ("plain", "dictionary", "delta", "split", "snappy", "zstd", "lz4")),
     ),
     "categories": Axis(
-        "12 columns of text as codes: of dictionaries, of plain pages, of dictionaries in a cache",
+        "12 columns of text as codes: of dictionaries, of plain pages, of dictionaries in a cache; hashed",
         (
-            Point("dictionary", "texts", window=mixed("texts")),
-            Point("plain", "plain-texts", window=mixed("plain-texts")),
-            Point("cached", "texts", window=mixed("texts"), cached=True),
+            at("dictionary", "texts"),
+            at("plain", "plain-texts"),
+            at("cached", "texts", tier="rows"),
+            at("hash", "texts", task="hash"),
         ),
     ),
     "filters": Axis(
-        "rows that a filter leaves, scattered, in percent of a table of 10 columns of float32",
-        tuple(Point(str(share), "keys", batch=1_024, window=mixed("keys"), below=share) for share in (1, 10, 50, 100)),
+        "rows that a filter leaves, in percent of a table of 10 columns of float32: scattered, then together",
+        (
+            *(at(str(share), "keys", 1_024, below=share) for share in (1, 10, 50, 100)),
+            *(at(f"{share} together", "sorted-keys", 1_024, below=share) for share in (1, 10, 50)),
+        ),
+    ),
+    "nested": Axis(
+        "structures of 20 numbers, whole and as columns; boxes with labels; five captions a row, in Arrow and as texts",
+        (
+            at("structures", "structures", task="structures"),
+            at("flat", "structures", task="flat"),
+            at("objects", "objects", 256, task="objects"),
+            at("captions", "captions", 256, task="captions"),
+            at("texts", "captions", 256, task="texts"),
+        ),
+        per_byte=True,
+    ),
+    "forms": Axis(
+        "20 columns: as they are, cast to half the size, as one matrix; with masks of nulls; lists padded, with a mask",
+        (
+            at("none", "table"),
+            at("cast", "doubles", task="cast"),
+            at("matrix", "table", task="matrix"),
+            at("masks", "nulls-10", task="masks"),
+            at("pad", "documents", 256, task="pad"),
+            at("pad to longest", "documents", 256, task="pad to longest"),
+        ),
+        per_byte=True,
+    ),
+    "samples": Axis(
+        "windows of 16 rows that overlap and that do not, packs of 2,048 tokens, buckets of 16,384, a mix of 3 tables",
+        (
+            at("windows", "table", 256, task="windows"),
+            at("windows apart", "table", 256, task="windows apart"),
+            at("packs", "documents", 8, task="packs"),
+            at("buckets", "documents", 1, task="buckets"),
+            at("mix", "three-tables", task="mix"),
+        ),
+        per_byte=True,
+    ),
+    "files": Axis(
+        "files: row groups of 200 rows in 2 files and in 5,000, and 2,000 files of 100 rows in folders with a key",
+        (
+            Point("2", "few-files", 256, 8_000),
+            Point("5000", "many-files", 256, 8_000),
+            Point("folders", "many-folders", 256, 8_000, task="folders"),
+        ),
+    ),
+    "caches": Axis(
+        "a cache on disk: a table without and with one; photographs without, with coefficients, with pixels",
+        (
+            at("table", "table"),
+            at("rows", "table", tier="rows"),
+            at("photographs", "photographs", 64, task="photographs"),
+            at("coefficients", "photographs", 64, task="photographs", tier="coefficients"),
+            at("pixels", "photographs", 64, task="photographs", tier="pixels"),
+        ),
+        per_byte=True,
+    ),
+    "functions": Axis(
+        "a function of a row: of a table, on one thread and in two processes; of photographs, on threads too",
+        (
+            at("table", "short-table", 1_024, task="function", workers="own"),
+            at("table processes", "short-table", 1_024, task="function", workers="processes"),
+            at("photographs", "photographs", 64, task="photographs", workers="own"),
+            at("photographs threads", "photographs", 64, task="photographs", workers="threads"),
+            at("photographs processes", "photographs", 64, task="photographs", workers="processes"),
+        ),
+        per_byte=True,
     ),
 }

@@ -1,15 +1,17 @@
-"""The data sets: numbers drawn from a seed, which pyarrow writes in two files each."""
+"""The data sets: rows drawn from a seed, which pyarrow writes in two files each, or in as many as an axis is about."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import draw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from work import FOLDER_KEY, SHARES
 
 FILES = 2
 # The rows of a batch of a small data set, which only shows that everything works: some hundred rows, in whole
@@ -33,6 +35,9 @@ class Data:
     fills: dict = field(default_factory=dict)  # what is delivered for a null, by column
     cell: int | None = None  # values in each list, if all have as many
     vocabulary: tuple = ()  # the texts of all columns of text, which are delivered as their places in it
+    files: int = FILES
+    folders: str | None = None  # how a folder is named, if each file, or each source of a mix, has its own
+    shares: tuple = ()  # the share of each source, if there are several
 
     def small(self):
         """Returns a data set of a few whole batches."""
@@ -45,12 +50,20 @@ class Data:
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         table = self.draw(np.random.default_rng(1), self.rows)
-        groups = -(-self.rows // self.group)
-        in_file = -(-groups // FILES) * self.group
-        for number, first in enumerate(range(0, self.rows, in_file)):
-            part = table.slice(first, in_file)
-            pq.write_table(part, making / f"{number}.parquet", row_group_size=self.group, **self.written)
+        for number, part in enumerate(self.parts(table)):
+            place = making / self.folders.format(number) if self.folders else making
+            place.mkdir(exist_ok=True)
+            pq.write_table(part, place / f"{number}.parquet", row_group_size=self.group, **self.written)
         making.rename(folder)
+
+    def parts(self, table):
+        """Yields the rows of each file: whole row groups, or the share of a source."""
+        if self.shares:
+            ends = [self.rows * sum(self.shares[:at]) // sum(self.shares) for at in range(len(self.shares) + 1)]
+            yield from (table.slice(first, end - first) for first, end in pairwise(ends))
+            return
+        in_file = -(-self.rows // self.group // self.files) * self.group
+        yield from (table.slice(first, in_file) for first in range(0, self.rows, in_file))
 
 
 def nulls(share):
@@ -111,4 +124,17 @@ DATA = {
     "texts": Data(1_000_000, 50_000, draw.texts, vocabulary=draw.TEXTS),
     "plain-texts": Data(1_000_000, 50_000, draw.texts, PLAIN, vocabulary=draw.TEXTS),
     "keys": Data(2_000_000, 100_000, draw.keys, PLAIN),
+    "sorted-keys": Data(2_000_000, 100_000, draw.sorted_keys, PLAIN),
+    "structures": Data(1_000_000, 50_000, draw.structures, PLAIN),
+    "objects": Data(200_000, 10_000, draw.objects),
+    "captions": Data(200_000, 10_000, draw.captions),
+    "doubles": Data(1_000_000, 50_000, draw.doubles, PLAIN),
+    "table": Data(1_000_000, 50_000, draw.numbers_and_target(20), PLAIN),
+    "short-table": Data(100_000, 5_000, draw.numbers_and_target(20), PLAIN),
+    "three-tables": Data(2_000_000, 50_000, draw.numbers_and_target(20), PLAIN, folders="{}", shares=SHARES),
+    "documents": Data(40_000, 2_000, draw.documents, {"compression": "zstd"}),
+    "few-files": Data(1_000_000, 200, draw.numbers_and_target(10)),
+    "many-files": Data(1_000_000, 200, draw.numbers_and_target(10), files=5_000),
+    "many-folders": Data(200_000, 100, draw.numbers_and_target(10), files=2_000, folders=FOLDER_KEY + "={}"),
+    "photographs": Data(1_500, 100, draw.photographs, {"compression": "none"}),
 }

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 # The share of nulls in each of the 13 numbers of Criteo's logs, and the number of values of each of its 26
 # categories.
@@ -17,6 +22,15 @@ CLICK_VALUES = [
 COLUMNS_WITH_NULLS = 10  # of each type
 TEXTS = tuple(f"value-{at:05d}-{'x' * (at % 7)}" for at in range(1_000))  # some longer than an Arrow view
 TEXT_COLUMNS = 12
+# fmt: off
+WORDS = np.array([
+    "a", "and", "at", "bird", "cat", "dog", "field", "grass", "in", "man", "near", "of", "on", "red", "sits", "small",
+    "the", "two", "white", "woman",
+])
+# fmt: on
+CAPTIONS = 5  # of each row
+WORDS_OF_CAPTION = 10
+OBJECTS = 12  # at most, in each row
 
 
 def common_first(random, rows, values):
@@ -146,3 +160,67 @@ def keys(random, rows):
     """Draws numbers, and a key with 100 values that are equally frequent and scattered."""
     columns = {f"f{at}": random.standard_normal(rows, np.float32) for at in range(10)}
     return pa.table(columns | {"key": (random.permutation(rows) * 100 // rows).astype(np.int32)})
+
+
+def sorted_keys(random, rows):
+    """Draws the same as `keys`, sorted by the key."""
+    return keys(random, rows).sort_by("key")
+
+
+def numbers_and_target(columns):
+    """Returns a function that draws columns of normal float32, and an integer."""
+
+    def draw(random, rows):
+        drawn = {f"f{at}": random.standard_normal(rows, np.float32) for at in range(columns)}
+        return pa.table(drawn | {"y": np.arange(rows)})
+
+    return draw
+
+
+def structures(random, rows):
+    """Draws a number and a structure of ten numbers, with a structure of ten others in it."""
+
+    def ten(name, *more):
+        arrays = [pa.array(random.standard_normal(rows, np.float32)) for _ in range(10)] + [array for _, array in more]
+        return pa.StructArray.from_arrays(arrays, [*(f"{name}{at}" for at in range(10)), *(name for name, _ in more)])
+
+    return pa.table({"y": np.arange(rows), "s": ten("a", ("t", ten("b")))})
+
+
+def objects(random, rows):
+    """Draws an id, and a list of up to a dozen boxes with a label and an area."""
+    begin = np.concatenate([[0], np.cumsum(random.integers(0, OBJECTS, rows, endpoint=True))]).astype(np.int32)
+    boxes = pa.FixedSizeListArray.from_arrays(random.random(4 * begin[-1], np.float32), 4)
+    labels = random.integers(0, 80, begin[-1], np.int32)
+    fields = [boxes, pa.array(labels), pa.array(random.random(begin[-1], np.float32))]
+    items = pa.StructArray.from_arrays(fields, ["box", "label", "area"])
+    return pa.table({"id": np.arange(rows), "objects": pa.ListArray.from_arrays(begin, items)})
+
+
+def captions(random, rows):
+    """Draws an id, and a list of five sentences."""
+    words = WORDS[random.integers(len(WORDS), size=(rows * CAPTIONS, WORDS_OF_CAPTION))]
+    begin = np.arange(rows + 1, dtype=np.int32) * CAPTIONS
+    texts = pa.array([" ".join(sentence) for sentence in words.tolist()])
+    return pa.table({"id": np.arange(rows), "captions": pa.ListArray.from_arrays(begin, texts)})
+
+
+def doubles(random, rows):
+    """Draws ten columns of float64 and ten of int64 that fit the types of half the size."""
+    drawn = {f"f{at}": random.standard_normal(rows, np.float32).astype(np.float64) for at in range(10)}
+    return pa.table(drawn | {f"i{at}": random.integers(0, 2**31, rows) for at in range(10)})
+
+
+def documents(random, rows):
+    """Draws lists of tokens, 8 to 2,048 in a list and about 500 on average, and their lengths."""
+    lengths = np.minimum(8 + random.lognormal(5.9, 0.8, rows), 2_048).astype(np.int32)
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.table({"n": lengths, "tokens": pa.ListArray.from_arrays(begin, common_first(random, begin[-1], 50_257))})
+
+
+def photographs(random, rows):
+    """Lets forebay draw JPEG of 500x375, with the statistics of photographs."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "forebay", "synth", folder, "--rows", str(rows)]
+        subprocess.run(words, check=True, capture_output=True)
+        return pq.read_table(folder, columns=["image", "label"])

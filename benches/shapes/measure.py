@@ -1,5 +1,5 @@
-"""Runs one contestant: `python measure.py TASK`, where TASK is a JSON object. The last line that it prints is
-the result, another JSON object.
+"""Runs one contestant: `python measure.py TASK`, where TASK is a JSON object with one or more pieces of work.
+The last line that it prints is the list of their results, each another JSON object.
 
 The first epoch warms up, and gives the time to the first batch. The timed part begins at the first batch of
 the second epoch and ends at the first batch of a later one, after whole epochs: at both points a contestant
@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import digest
 from turns.usage import memory, processors, versions
 from work import Work
 
@@ -22,14 +23,17 @@ STRIDE = 4_096  # values between two that are looked at
 
 
 def arrays(batch):
+    """Yields the arrays of a batch; texts that are objects of Python have none."""
     for column in batch.values():
-        yield from column if isinstance(column, tuple) else (column,)
+        for array in column if isinstance(column, tuple) else (column,):
+            if getattr(array, "dtype", None) not in (None, object):
+                yield array
 
 
 def columns(batch):
     """Counts the columns of each type."""
     values = (column[0] if isinstance(column, tuple) else column for column in batch.values())
-    return dict(sorted(Counter(str(array.dtype) for array in values).items()))
+    return dict(sorted(Counter(str(getattr(array, "dtype", object.__name__)) for array in values).items()))
 
 
 def touched(batch):
@@ -39,15 +43,7 @@ def touched(batch):
     return sum(np.add.reduce(array.reshape(-1)[::STRIDE], dtype=np.float64) for array in arrays(batch))
 
 
-def added_up(batch):
-    """Returns the sum of all values of the batch."""
-    import numpy as np
-
-    values = (column[0] if isinstance(column, tuple) else column for column in batch.values())
-    return sum(float(np.nansum(array, dtype=np.float64)) for array in values)
-
-
-def measured(begin, work, seconds, check):
+def measured(begin, seconds, check):
     """Measures the rate, the processor time, and the time from `begin()`, which opens the files, to the first
     batch.
 
@@ -55,21 +51,22 @@ def measured(begin, work, seconds, check):
     """
     started = time.perf_counter()
     loader = begin()
-    found, opened, rows, total = {}, None, 0, 0.0
+    found, opened, rows, total = {}, None, 0, Counter()
     for number in itertools.count():
         for step, batch in enumerate(loader.epoch(number)):
             touched(batch)
-            rows += work.batch
+            here = digest.rows(batch)
+            rows += here
             if check and not number:
-                total += added_up(batch)
+                total.update(digest.sums(batch))
             if step:
                 continue
             now = time.perf_counter()
             if not number:
                 found["first"] = now - started
-                found["bytes_per_row"] = sum(array.nbytes for array in arrays(batch)) / work.batch
+                found["bytes_per_row"] = sum(array.nbytes for array in arrays(batch)) / here
             elif opened is None:
-                found["delivers"] = {"rows": rows - work.batch, "columns": columns(batch), "sum": total}
+                found["delivers"] = {"rows": rows - here, "columns": columns(batch), "sums": total}
                 opened, before, rows = now, processors(), 0
             elif now - opened >= seconds:
                 own, machine = (after - at for after, at in zip(processors(), before, strict=True))
@@ -81,15 +78,24 @@ def measured(begin, work, seconds, check):
             raise ValueError("an epoch has no whole batch")
 
 
+def result(contestant, work, task):
+    """Returns the figures of a piece of work, or the reason why there are none."""
+    try:
+        found = measured(lambda: contestant.Loader(work), task["seconds"], task["check"])
+    except ModuleNotFoundError as error:
+        return {"skipped": f"{error.name} is not installed"}
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    return found | {"peak": memory()[0], "versions": versions(contestant.PACKAGES) | contestant.built()}
+
+
 def main():
     task = json.loads(sys.argv[1])
-    work = Work(**task["work"] | {"folder": Path(task["work"]["folder"])})
     contestant = importlib.import_module(f"loaders.{task['contestant']}")
     for name in contestant.NEEDS:
         importlib.import_module(name)
-    result = measured(lambda: contestant.Loader(work), work, task["seconds"], task["check"])
-    result |= {"peak": memory()[0], "versions": versions(contestant.PACKAGES) | contestant.built()}
-    print("\n" + json.dumps(result), flush=True)
+    works = [Work(**work | {"folder": Path(work["folder"])}) for work in task["works"]]
+    print("\n" + json.dumps([result(contestant, work, task) for work in works]), flush=True)
     # Exiting at once does not wait for the threads of an epoch under way.
     os._exit(0)
 

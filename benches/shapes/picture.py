@@ -4,9 +4,10 @@ import math
 from html import escape
 from itertools import pairwise
 
+import verdict
 from comparison import MEASURES, measured, times
-from verdict import ENOUGH
 
+ENOUGH = verdict.ENOUGH["rate"]
 COLUMNS = 2
 PANEL = (520, 300)
 # The margins of a panel around the plot.

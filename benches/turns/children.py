@@ -46,7 +46,8 @@ def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
     """Runs a script in a process of its own for at most `limit` seconds, and returns the result of the task."""
     home.mkdir(parents=True, exist_ok=True)
     # Packages keep their caches in a home folder of the bench.
-    own = {"PYTHONPATH": str(BENCHES), "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
+    path = os.pathsep.join(filter(None, [str(BENCHES), os.environ.get("PYTHONPATH")]))
+    own = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
         [python, script, json.dumps(task)],
         env=os.environ | QUIET | environment | own,

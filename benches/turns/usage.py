@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,14 +28,17 @@ def family():
 
 def processors():
     """Returns the seconds that the processors have worked so far: for the family, and for the whole machine."""
-    own = 0
-    for process in family():
+    ended = os.times()
+    # The time of this process has no ticks, so that short runs have one too.
+    own = time.process_time() + ended.children_user + ended.children_system
+    for process in family()[1:]:
         with suppress(OSError):
-            own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
+            fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]
+            own += sum(map(int, fields)) / TICK
     # The fields are user, nice and system, then idle and waiting, which do not count as work, then
     # interrupts.
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
-    return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
+    return own, (sum(fields) - fields[3] - fields[4]) / TICK
 
 
 def memory():

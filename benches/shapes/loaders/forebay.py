@@ -1,5 +1,7 @@
 """The contestant forebay."""
 
+import row_functions
+import work as settings
 from work import CONTENT, KEY
 
 NEEDS = ["forebay", "pyarrow"]
@@ -16,47 +18,91 @@ def built():
 
 class Loader:
     def __init__(self, work):
-        import forebay as fb
-
-        self.loader = fb.Loader(
-            work.folder,
-            batch_size=work.batch,
-            threads=work.threads,
-            drop_last=True,
-            shuffle=fb.Shuffle(seed=1, window_rows=work.window),
-            fill_null=work.fills or None,
-            encode=encoded(work),
-            filter=None if work.below is None else fb.col(KEY) < work.below,
-            cache=cache(work),
-        )
-        if work.cached:
+        task = TASKS[work.task]
+        self.loader, self.plan = task.opened(work)
+        if work.tier:
             self.loader.warm()
-        kinds = {name: kind for name, kind, *_ in self.loader.schema.layout()}
-        self.columns = {"ragged": ragged, "bytes": binary}.get(kinds.get(CONTENT), dict)
+        self.columns = task.columns or plain(self.loader)
 
     def epoch(self, number):
         return map(self.columns, self.loader)
 
     def held(self):
-        return self.loader.plan().to_dict()["pool"]
+        return self.plan.to_dict()["pool"]
 
 
-def encoded(work):
-    """Returns a vocabulary for each column of text, if there is one."""
-    import forebay as fb
+class Task:
+    """What a user writes for one task: the loader's options, and what is taken from a batch."""
 
-    if not work.vocabulary:
-        return None
-    vocabulary = fb.Vocabulary(work.vocabulary)
-    layout = fb.Dataset(work.folder).schema.layout()
-    return {name: vocabulary for name, kind, *_ in layout if kind == "text"}
+    def __init__(self, options=None, columns=None):
+        self.options, self.columns = options, columns
+
+    def opened(self, work):
+        """Returns the loader, and the plan that says how many row groups it mixes."""
+        loader = self.over(work, work.folder, batch_size=work.batch, threads=work.threads, drop_last=True)
+        return loader, loader.plan()
+
+    def over(self, work, folder, **how):
+        import forebay as fb
+
+        how |= {"shuffle": fb.Shuffle(seed=1, window_rows=work.window), "cache": cache(work)}
+        return fb.Loader(folder, **how | (self.options(fb, work) if self.options else {}))
+
+
+class Mixed(Task):
+    """A mix of tables, each with a window of its own."""
+
+    def opened(self, work):
+        import forebay as fb
+
+        sources = [self.over(work, work.folder / str(at)) for at in range(len(settings.SHARES))]
+        mix = fb.Mix(list(zip(sources, settings.SHARES)), batch_size=work.batch, threads=work.threads, drop_last=True)
+        plan = sources[0].plan()
+        for source in sources:
+            source.close()
+        return mix, plan
+
+
+def rows(fb, work):
+    texts = fb.Vocabulary(work.vocabulary) if work.vocabulary else None
+    return {
+        "fill_null": work.fills or None,
+        "encode": texts and dict.fromkeys(text_columns(fb, work), texts),
+        "filter": None if work.below is None else fb.col(KEY) < work.below,
+    }
+
+
+def text_columns(fb, work):
+    return [name for name, kind, *_ in fb.Dataset(work.folder).schema.layout() if kind == "text"]
+
+
+def hashed(fb, work):
+    return {"encode": dict.fromkeys(text_columns(fb, work), fb.Hash(settings.BUCKETS))}
+
+
+def photographs(fb, work):
+    image = fb.Image.random_resized_crop(settings.SIDE).flip()
+    return {"decode": {"image": image}} | function(row_functions.brightened, fb, work)
+
+
+def function(of_row, fb, work):
+    """Returns the options of a function of a row, if the work has one."""
+    if not work.workers:
+        return {}
+    workers = {"own": 0, "threads": fb.Workers(work.threads, threads=True), "processes": work.threads}
+    return {"transform_rows": of_row, "transform_workers": workers[work.workers]}
 
 
 def cache(work):
     """Returns a cache on the disk of the files, if the work asks for one."""
     import forebay as fb
 
-    return fb.DiskCache(work.folder.with_suffix(".rows"), max_bytes="16GB", tier="rows") if work.cached else None
+    return work.tier and fb.DiskCache(work.folder.with_suffix(f".{work.tier}"), max_bytes="16GB", tier=work.tier)
+
+
+def plain(loader):
+    kinds = {name: kind for name, kind, *_ in loader.schema.layout()}
+    return {"ragged": ragged, "bytes": binary}.get(kinds.get(CONTENT), dict)
 
 
 def ragged(batch):
@@ -67,9 +113,72 @@ def ragged(batch):
 def binary(batch):
     """Returns binary cells as Arrow holds them: a Python object for each cell would cost both contestants the
     same."""
+    return {CONTENT: values_and_offsets(batch.column(CONTENT))}
+
+
+def values_and_offsets(column):
     import numpy as np
     import pyarrow as pa
 
-    column = pa.array(batch.column(CONTENT))
-    _, offsets, values = column.buffers()
-    return {CONTENT: (np.frombuffer(values, np.uint8), np.frombuffer(offsets, np.int64))}
+    column = pa.array(column)
+    nested = pa.types.is_large_list(column.type)
+    _, offsets, values = (column.values if nested else column).buffers()
+    found = np.frombuffer(values, np.uint8), np.frombuffer(offsets, np.int64)
+    return (*found, column.offsets.to_numpy()) if nested else found
+
+
+def structures(batch):
+    outer = batch["s"]
+    inner = outer["t"]
+    return {"y": batch["y"]} | {name: column for name, column in outer.items() if name != "t"} | inner
+
+
+def flat(batch):
+    return {name.rsplit(".", 1)[-1]: column for name, column in batch.items()}
+
+
+def objects(batch):
+    boxes = batch["objects"]
+    return {"id": batch["id"]} | {name: (values, boxes.offsets) for name, values in boxes.values.items()}
+
+
+def captions(batch):
+    return {"id": batch["id"], "captions": values_and_offsets(batch.column("captions"))}
+
+
+def texts(batch):
+    return {"id": batch["id"], "captions": batch["captions"].tolist()}
+
+
+def packs(batch):
+    borders = batch["cu_seqlens"]
+    return {**batch, "cu_seqlens": (borders.values, borders.offsets)}
+
+
+TASKS = {
+    "rows": Task(rows),
+    "hash": Task(hashed),
+    "structures": Task(columns=structures),
+    "flat": Task(lambda fb, work: {"flatten": True}, flat),
+    "objects": Task(columns=objects),
+    "captions": Task(columns=captions),
+    "texts": Task(columns=texts),
+    "folders": Task(),
+    "cast": Task(lambda fb, work: {"cast": {"f*": "float32", "i*": "int32"}}),
+    "matrix": Task(lambda fb, work: {"stack": {"x": fb.Stack(["f*"])}}),
+    "masks": Task(lambda fb, work: {"fill_null": dict.fromkeys(work.fills, 0), "null_mask": ["*"]}),
+    "pad": Task(lambda fb, work: {"pad": {"tokens": fb.Pad(settings.PADDED, truncate=True, mask=True)}}),
+    "pad to longest": Task(lambda fb, work: {"pad": {"tokens": fb.Pad()}}),
+    "windows": Task(lambda fb, work: {"samples": fb.Window(settings.WINDOW)}),
+    "windows apart": Task(lambda fb, work: {"samples": fb.Window(settings.WINDOW, overlap=False)}),
+    "packs": Task(lambda fb, work: {"samples": fb.Pack("tokens", settings.PACK)}, packs),
+    "buckets": Task(
+        lambda fb, work: {
+            "samples": fb.Bucket("tokens", tokens=settings.BUCKET),
+            "pad": {"tokens": fb.Pad()},
+        }
+    ),
+    "mix": Mixed(),
+    "photographs": Task(photographs),
+    "function": Task(lambda fb, work: function(row_functions.normalised, fb, work)),
+}

@@ -1,5 +1,5 @@
-"""The loop that a skilled user writes: row groups in random order, some of them read ahead together, and
-their rows permuted.
+"""Rows of numbers and cells: row groups in random order, some of them read ahead together, and their rows
+permuted.
 
 Files stay open, one call reads all columns that are wanted from a file, and a thread reads the next row
 groups meanwhile, beyond the end of an epoch too. Numbers are gathered column by column, so that the column
@@ -19,24 +19,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from work import CONTENT, KEY
 
-NEEDS = ["pyarrow", "numpy"]
-PACKAGES = ["pyarrow", "numpy"]
 # From this width on, the copy that joins the row groups of a pool costs more than finding each cell in
 # Python.
 WIDE = 1 << 16  # bytes of a cell
+ROWS_FOR_THREADS = 1_000
 
 
-def built():
-    return {}
+class Rows:
+    """Rows whose columns are numbers, or texts that become codes, or a single column of cells."""
 
+    columns_read = None  # the columns that are wanted; None: all
 
-class Loader:
     def __init__(self, work):
-        pa.set_cpu_count(work.threads)
         self.work = work
         texts = texts_of(work.files[0]) if work.vocabulary else []
         self.files = [pq.ParquetFile(file, memory_map=True, read_dictionary=texts) for file in work.files]
         self.groups = [(at, group) for at, file in enumerate(self.files) for group in range(file.num_row_groups)]
+        self.begin(work)
+
+    def begin(self, work):
+        """Begins to read; a filter's rows are read at once."""
         self.vocabulary = pa.array(work.vocabulary, pa.string())
         self.chosen = None
         if work.below is not None:
@@ -62,7 +64,13 @@ class Loader:
         for at in sorted(pool):
             file, group = self.groups[at]
             chosen.setdefault(file, []).append(group)
-        return [self.files[file].read_row_groups(groups) for file, groups in chosen.items()]
+        return [self.read_file(file, groups) for file, groups in chosen.items()]
+
+    def read_file(self, file, groups):
+        """Reads with Arrow's threads, unless to wake them costs more than they save."""
+        file = self.files[file]
+        rows = len(groups) * file.metadata.num_rows // file.num_row_groups
+        return file.read_row_groups(groups, columns=self.columns_read, use_threads=rows >= ROWS_FOR_THREADS)
 
     def epoch(self, number):
         """Yields whole batches; rows that remain of a pool go into the next one."""
@@ -82,13 +90,25 @@ class Loader:
             rest = [table.take(rows[whole:])] if whole < len(rows) else []
 
     def batches(self, table, rows):
-        steps = [rows[at : at + self.work.batch] for at in range(0, len(rows), self.work.batch)]
         if table.column_names == [CONTENT] and not is_number(table.schema.field(CONTENT).type):
             gather = gathered(table[CONTENT], self.work.cell)
-            return ({CONTENT: gather(chosen)} for chosen in steps)
-        columns = {name: self.numbers(name, table[name]).take(rows) for name in table.column_names}
+            return ({CONTENT: gather(chosen)} for chosen in self.steps(rows))
+        return self.slices(self.columns(table), rows)
+
+    def steps(self, rows):
+        """Returns the rows of each batch."""
+        return [rows[at : at + self.work.batch] for at in range(0, len(rows), self.work.batch)]
+
+    def slices(self, columns, rows):
+        """Gathers the rows of all batches, column by column."""
+        gathered = {name: column.take(rows, axis=0) for name, column in columns}
         ends = range(0, len(rows) + 1, self.work.batch)
-        return ({name: column[begin:end] for name, column in columns.items()} for begin, end in pairwise(ends))
+        return ({name: column[begin:end] for name, column in gathered.items()} for begin, end in pairwise(ends))
+
+    def columns(self, table):
+        """Yields the columns of a pool as arrays."""
+        for name in table.column_names:
+            yield name, self.numbers(name, table[name])
 
     def numbers(self, name, column):
         """Returns a column as an array; Arrow itself turns nulls into NaN."""
@@ -101,8 +121,10 @@ class Loader:
 
     def codes(self, chunk):
         """Returns codes of texts with a dictionary, each of which is looked up once."""
-        places = pc.index_in(chunk.dictionary, self.vocabulary).to_numpy().astype(np.int32)
-        return places.take(chunk.indices.to_numpy())
+        return self.code_of(chunk.dictionary).take(chunk.indices.to_numpy())
+
+    def code_of(self, texts):
+        return pc.index_in(texts, self.vocabulary).to_numpy().astype(np.int32)
 
 
 def texts_of(file):
