@@ -134,7 +134,8 @@ def main():
         # To check, one process of each contestant has all points.
         parts = [list(prepared.values())] if options.check else [[one] for one in prepared.values()]
         points = dict(zip(prepared, (point for part in parts for point in contest(part, options)), strict=True))
-        report["axes"][name] = {"title": axis.title, "per_byte": axis.per_byte, "points": points}
+        how = {"title": axis.title, "per_byte": axis.per_byte, "options": axis.options}
+        report["axes"][name] = how | {"points": points}
         print(f"\n{name}: {axis.title}\n\n{tables.table(points)}", flush=True)
         if options.json:
             options.json.write_text(json.dumps(report, indent=2) + "\n")

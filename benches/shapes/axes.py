@@ -34,6 +34,7 @@ class Axis:
     title: str
     points: tuple[Point, ...]
     per_byte: bool = False
+    options: bool = False  # whether points are options that cost differently, so that neighbours are not compared
 
 
 ROW_GROUPS = {"10": "10", "100": "100", "1k": "1k", "10k": "10k", "100k": "100k", "1M": "1m"}
@@ -107,6 +108,7 @@ AXES = {
             at("cached", "texts", tier="rows"),
             at("hash", "texts", task="hash"),
         ),
+        options=True,
     ),
     "filters": Axis(
         "rows that a filter leaves, in percent of a table of 10 columns of float32: scattered, then together",
@@ -124,7 +126,7 @@ AXES = {
             at("captions", "captions", 256, task="captions"),
             at("texts", "captions", 256, task="texts"),
         ),
-        per_byte=True,
+        options=True,
     ),
     "forms": Axis(
         "20 columns: as they are, cast to half the size, as one matrix; with masks of nulls; lists padded, with a mask",
@@ -136,7 +138,7 @@ AXES = {
             at("pad", "documents", 256, task="pad"),
             at("pad to longest", "documents", 256, task="pad to longest"),
         ),
-        per_byte=True,
+        options=True,
     ),
     "samples": Axis(
         "windows of 16 rows that overlap and that do not, packs of 2,048 tokens, buckets of 16,384, a mix of 3 tables",
@@ -147,7 +149,7 @@ AXES = {
             at("buckets", "documents", 1, task="buckets"),
             at("mix", "three-tables", task="mix"),
         ),
-        per_byte=True,
+        options=True,
     ),
     "files": Axis(
         "files: row groups of 200 rows in 2 files and in 5,000, and 2,000 files of 100 rows in folders with a key",
@@ -166,7 +168,7 @@ AXES = {
             at("coefficients", "photographs", 64, task="photographs", tier="coefficients"),
             at("pixels", "photographs", 64, task="photographs", tier="pixels"),
         ),
-        per_byte=True,
+        options=True,
     ),
     "functions": Axis(
         "a function of a row: of a table, on one thread and in two processes; of photographs, on threads too",
@@ -177,6 +179,6 @@ AXES = {
             at("photographs threads", "photographs", 64, task="photographs", workers="threads"),
             at("photographs processes", "photographs", 64, task="photographs", workers="processes"),
         ),
-        per_byte=True,
+        options=True,
     ),
 }

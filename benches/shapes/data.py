@@ -1,4 +1,4 @@
-"""The data sets: rows drawn from a seed, which pyarrow writes in two files each, or in as many as an axis is about."""
+"""The data sets: rows drawn from a seed, which pyarrow writes in two files each, or in as many as a point needs."""
 
 from __future__ import annotations
 

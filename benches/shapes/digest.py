@@ -33,7 +33,9 @@ def of_rows(column):
         return of_lists(*column)
     if isinstance(column, list):
         return of_texts(column)
-    return weighed(column.reshape(len(column), -1)[:, :LOOKED])
+    found = weighed(column.reshape(len(column), -1)[:, :LOOKED])
+    # A list of as many values adds its length too.
+    return found + column.shape[1] if column.ndim == 2 else found
 
 
 def weighed(cells):

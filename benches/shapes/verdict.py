@@ -10,7 +10,6 @@ APART = 2.0  # times between neighbours of an axis
 CHUNKS = "a chunk of a column costs the same however few values it has: it is found, opened and checked"
 CELLS = "a cell of a few bytes costs the same whatever its width"
 SHORT = "a cell of tens of bytes costs nearly as much as one of hundreds: it is found, measured and copied by itself"
-PLAIN_TEXTS = "without a dictionary each text is found, hashed and compared by itself"
 ROWS = "the order of rows is worked out once for a row, of one column or of ten"
 LEVELS = "each item of a list has its levels, which say where a list ends and what is null; bytes have none"
 # Neighbours that are expected to be further apart, and why.
@@ -22,7 +21,6 @@ REASONS = {
     ("columns", "100", "1k"): CHUNKS,
     ("columns", "1k", "10k"): CHUNKS,
     ("widths", "int8", "int64"): CELLS,
-    ("categories", "dictionary", "plain"): PLAIN_TEXTS,
     ("widths", "binary-50", "fixed-256"): SHORT,
     ("widths", "list-4k", "binary-5k"): LEVELS,
     ("widths", "binary-5k", "tokens"): LEVELS,
@@ -43,6 +41,8 @@ def slow(report):
 def apart(report):
     """Returns the neighbours that are too far apart, each with the reason if there is one."""
     for name, axis in report["axes"].items():
+        if axis["options"]:
+            continue
         speeds = {at: speed(point, axis["per_byte"]) for at, point in measured(axis["points"]).items()}
         for left, right in pairwise(speeds):
             factor = max(speeds[left], speeds[right]) / min(speeds[left], speeds[right])

@@ -23,8 +23,11 @@ def test_forebay_and_the_loop_by_hand_deliver_the_same_at_every_point(tmp_path: 
     assert "Without figures: none" in ran.stdout
     axes = ran.stdout.count("\n|  ")  # the heads of the tables
     points = len(re.findall(r"^\| \S", ran.stdout, re.M))
-    assert axes == 8 and points > 47
-    assert picture.read_text().count("<circle") == LEGEND + 2 * points
+    skipped = re.findall(r"^- (.*: \S+ is not installed)$", ran.stdout, re.M)
+    for point in skipped:
+        print(f"skipped: {point}")
+    assert axes == 13 and points > 83
+    assert picture.read_text().count("<circle") == LEGEND + 2 * (points - len(skipped))
 
 
 def test_a_training_runs_with_each_loader_and_loaders_by_threads(tmp_path: Path) -> None:

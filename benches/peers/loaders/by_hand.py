@@ -71,7 +71,9 @@ def epochs(work, threads):
         return [rows[at : at + work.batch] for at in range(0, len(rows), work.batch)]
 
     def table_batches(table, rows):
-        columns = {name: table[name].to_numpy().take(rows) for name in table.column_names}
+        # numpy lets go of the interpreter while it gathers, so columns are gathered at the same time.
+        gathered = decoders.map(lambda name: table[name].to_numpy().take(rows), table.column_names)
+        columns = dict(zip(table.column_names, gathered))
         for at in range(0, len(rows), work.batch):
             yield {name: column[at : at + work.batch] for name, column in columns.items()}
 
