@@ -33,9 +33,7 @@ def of_rows(column):
         return of_lists(*column)
     if isinstance(column, list):
         return of_texts(column)
-    found = weighed(column.reshape(len(column), -1)[:, :LOOKED])
-    # A list of as many values adds its length too.
-    return found + column.shape[1] if column.ndim == 2 else found
+    return weighed(column.reshape(len(column), -1)[:, :LOOKED])
 
 
 def weighed(cells):
@@ -58,7 +56,7 @@ def of_lists(values, *offsets):
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     chosen = values[bounds[:-1][row] + place]
     numbers = weighed(chosen.reshape(len(chosen), -1)) * (1.0 + place % PLACES)
-    found = np.bincount(row, numbers, len(counts)) + np.diff(bounds)
+    found = np.bincount(row, numbers, len(counts))
     return found if len(offsets) == 1 else found + of_lists(np.diff(offsets[0]), *offsets[1:])
 
 
