@@ -12,6 +12,7 @@
 //! | `rows` | rows to be checked, and their places |
 //! | `evaluate`, `times` | terms over rows; dates and times |
 //! | `conditions` | conditions over rows |
+//! | `verdicts` | columns of texts that are read as the results of their terms |
 //! | `prune`, `index` | terms over statistics: of row groups, and of pages; Bloom filters |
 
 mod arithmetic;
@@ -27,13 +28,14 @@ mod sample;
 mod term;
 mod times;
 mod truth;
+mod verdicts;
 
 use std::collections::BTreeSet;
 
 use forebay_arrow::array::RecordBatch;
 use forebay_arrow::buffer::BooleanBuffer;
 use forebay_base::Result;
-use forebay_store::catalog::{Catalog, File, Group, StoredGroup};
+use forebay_store::catalog::{Catalog, File, Group, Projection, StoredGroup};
 use forebay_store::row_set::RowSet;
 use forebay_store::snapshot::Listed;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -51,6 +53,7 @@ use index::{GroupIndex, IndexPart};
 use prune::SeenGroup;
 use term::Test;
 use truth::Outcomes;
+pub(crate) use verdicts::Verdicts;
 
 /// A filter of the rows to read: those for which all terms of at least one of several lists hold, or for
 /// which an [expression](crate::filter::Expr) is true.
@@ -217,6 +220,16 @@ impl Filter {
         self.outcomes(&prune::Seen { constants, stored: Some(stored), listed: None }).rows()
     }
 
+    /// The columns of a projection that may be read as the results of this filter's comparisons.
+    pub(crate) fn verdicts(&self, projection: &Projection) -> Verdicts {
+        let mut uses = verdicts::Uses::default();
+        match &self.0 {
+            FilterForm::AnyOf(lists) => lists.iter().flatten().for_each(|term| uses.test(term.test())),
+            FilterForm::Expr(Expr(node)) => uses.node(node),
+        }
+        uses.verdicts(projection)
+    }
+
     /// Calls `each` for every comparison of a column with a value.
     fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
         match &self.0 {
@@ -255,7 +268,7 @@ impl Filter {
     /// Says for each row of a batch, which must have the filter's columns, whether it matches. The rows have
     /// no place, so they count as the rows of one nameless file, from its first.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
-        self.matching(&Rows { batch, file: "", first: 0, live: None })
+        self.matching(&Rows { batch, file: "", first: 0, live: None, verdicts: None })
     }
 
     /// Says for each row whether it matches.
@@ -268,7 +281,7 @@ impl Filter {
         for terms in lists {
             let mut all = BooleanBuffer::new_set(rows.len());
             for term in terms {
-                all = &all & &evaluate::term(rows.column(&term.column)?, term.test())?.yes;
+                all = &all & &rows.test(term.test())?.yes;
             }
             any = &any | &all;
         }

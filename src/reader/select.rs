@@ -28,9 +28,10 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::budget::{Budget, Permit};
 use super::chunk_pages::GroupPages;
+use super::coded::CodedColumns;
 use super::decode::limit_for;
 use super::filter::index::{GroupIndex, IndexPart};
-use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows};
+use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows, Verdicts};
 use super::reads::Reads;
 use super::rows::{FetchedRows, read_fetched};
 use crate::shard::Part;
@@ -123,20 +124,22 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
             scanner.reads.stored(group) / all.max(1) * some
         }
     });
+    let verdicts = &filter.verdicts(&scanner.reads.projection);
     let is_dear = cost.sum::<u64>() >= if store.is_local() { MIN_KEPT_LOCAL_BYTES } else { 1 };
     let selected: Vec<RowSet> = stream::iter(live.into_iter().zip(decided).enumerate())
         .map(|(group, (live, decided))| async move {
             match decided {
                 Decided::None => Ok(RowSet::none(live.rows())),
                 Decided::All => Ok(live),
-                Decided::Open => scan(filter, scanner, group, live, None).await,
+                Decided::Open => scan((filter, verdicts), scanner, group, live, None).await,
                 Decided::Rows(rows, pages) => {
                     let open = live.intersection(&rows.some);
                     let sure = live.intersection(&rows.all);
                     match open.count() {
                         0 => Ok(sure),
                         _ => {
-                            let found = scan(filter, scanner, group, open, pages.as_ref()).await?;
+                            let found =
+                                scan((filter, verdicts), scanner, group, open, pages.as_ref()).await?;
                             Ok(found.union(&sure))
                         }
                     }
@@ -327,7 +330,7 @@ fn joined(
 
 /// Decides the `live` rows of one row group by their values.
 async fn scan(
-    filter: &Filter,
+    (filter, verdicts): (&Filter, &Verdicts),
     scanner: &Scanner,
     group: usize,
     live: RowSet,
@@ -339,22 +342,24 @@ async fn scan(
         // Only the places of rows decide.
         batch = without_columns(live.count())?;
     } else {
-        (_permit, batch) = columns_of(scanner, group, &live, pages).await?;
+        (_permit, batch) = columns_of(scanner, group, &live, pages, verdicts.coded()).await?;
     }
     let at = &catalog.groups[group];
     let before = at.first_row - catalog.groups[catalog.groups_of(at.file).start].first_row;
-    let rows =
-        Rows { batch: &batch, file: &catalog.files[at.file].relative, first: before, live: Some(&live) };
+    let file = &catalog.files[at.file].relative;
+    let rows = Rows { batch: &batch, file, first: before, live: Some(&live), verdicts: Some(verdicts) };
     let matching = filter.matching(&rows).map_err(|error| error.at(catalog.place(at)))?;
     Ok(live.compose(&RowSet::from_bits(&matching)))
 }
 
-/// The columns of the `live` rows of one row group, and the permit for their memory.
+/// The columns of the `live` rows of one row group, some of them perhaps as codes, and the permit for their
+/// memory.
 async fn columns_of(
     scanner: &Scanner,
     group: usize,
     live: &RowSet,
     pages: Option<&GroupPages>,
+    coded: Option<&CodedColumns>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
     // A budget of twice the bytes is enough, because batches take little of it.
@@ -363,7 +368,7 @@ async fn columns_of(
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
     let chunks = scanner.reads.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());
-    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded: None };
+    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages, coded };
     let batch =
         read_fetched(&scanner.reads.catalog, &scanner.reads.projection, rows, limit_for(scanner.limit))?;
     Ok((permit, batch))

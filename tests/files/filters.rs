@@ -104,12 +104,12 @@ fn write(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
-fn opened(path: &Path) -> (Store, Catalog) {
+pub(crate) fn opened(path: &Path) -> (Store, Catalog) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(open(&[path.to_str().unwrap().to_owned()], &BTreeMap::new())).unwrap()
 }
 
-fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
+pub(crate) fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let projection = catalog.project_all().unwrap();
     let ranges = catalog.byte_ranges(&catalog.groups[group], &projection).unwrap();

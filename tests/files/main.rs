@@ -14,3 +14,4 @@ mod places;
 mod skipped;
 mod units;
 mod vectors;
+mod verdicts;

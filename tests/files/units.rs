@@ -69,7 +69,10 @@ fn with(builder: LoaderBuilder, variant: usize, seed: u64, folder: &std::path::P
         3 => windowed.filter(half),
         4 => windowed.samples(Window::rows(3)),
         5 => windowed.samples(Window::rows(4).across(Across::Dataset)).filter(half),
-        6 => windowed.cache(DiskCache::open(folder, 1 << 30).unwrap()).row_id(true),
+        6 => windowed
+            .cache(DiskCache::open(folder, 1 << 30).unwrap())
+            .cache_tier(forebay::Tier::Rows)
+            .row_id(true),
         7 => windowed.samples(Pack::split(["list"], 5).across(Across::File)).columns(["list"]),
         _ => builder.shuffle(Shuffle::exact(seed)).columns(["id"]),
     }

@@ -4,15 +4,15 @@ use forebay_arrow::array::{Array, AsArray};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 use forebay_base::{Error, ErrorKind, Result};
 
+use super::arithmetic;
 use super::expr::{Node, Operand};
 use super::rows::Rows;
 use super::truth::Truth;
-use super::{arithmetic, evaluate};
 
 /// Says for each row whether a condition is true.
 pub(super) fn node(rows: &Rows<'_>, condition: &Node) -> Result<Truth> {
     if let Some(term) = condition.test() {
-        return evaluate::term(rows.column(term.column)?, term);
+        return rows.test(term);
     }
     match condition {
         Node::And(parts) => {
@@ -47,6 +47,9 @@ fn starts_with(rows: &Rows<'_>, operand: &Operand, prefix: &[u8]) -> Result<Trut
         return Err(Error::new(ErrorKind::Internal, "the prefix of a number was let through"));
     };
     let array = rows.column(column)?;
+    if let Some(truth) = rows.verdicts.and_then(|verdicts| verdicts.of_prefix(array, column, prefix)) {
+        return Ok(truth);
+    }
     let collect = |starts: &dyn Fn(usize) -> bool| BooleanBuffer::collect_bool(array.len(), starts);
     let holds = match (array.as_string_view_opt(), array.as_binary_view_opt()) {
         (Some(texts), _) => collect(&|row| texts.value(row).as_bytes().starts_with(prefix)),

@@ -56,7 +56,7 @@ impl Seen<'_> {
             Node::Sample(sample) => sample.outcomes(),
             other => match self.constants(other) {
                 Some(batch) => {
-                    let rows = Rows { batch: &batch, file: "", first: 0, live: None };
+                    let rows = Rows { batch: &batch, file: "", first: 0, live: None, verdicts: None };
                     conditions::node(&rows, other).map_or(Outcomes::ANY, |truth| truth.row(0))
                 }
                 None => self.leaf(other),

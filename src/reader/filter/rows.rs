@@ -4,6 +4,11 @@ use forebay_arrow::array::{ArrayRef, RecordBatch};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::row_set::RowSet;
 
+use super::evaluate;
+use super::term::Test;
+use super::truth::Truth;
+use super::verdicts::Verdicts;
+
 /// The rows that a filter checks, and their places in the data set.
 pub(crate) struct Rows<'a> {
     /// The values of the rows in the filter's columns.
@@ -14,6 +19,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) first: u64,
     /// The rows of the row group that the batch holds; `None` for all.
     pub(crate) live: Option<&'a RowSet>,
+    /// The columns that may be the results of checks; `None` if all are values.
+    pub(crate) verdicts: Option<&'a Verdicts>,
 }
 
 impl<'a> Rows<'a> {
@@ -24,6 +31,15 @@ impl<'a> Rows<'a> {
     pub(super) fn column(&self, name: &str) -> Result<&'a ArrayRef> {
         let column = self.batch.column_by_name(name);
         column.ok_or_else(|| Error::new(ErrorKind::Internal, format!("column {name:?} was not read")))
+    }
+
+    /// Says for each row whether a term is true.
+    pub(super) fn test(&self, test: Test<'_>) -> Result<Truth> {
+        let column = self.column(test.column)?;
+        match self.verdicts.and_then(|verdicts| verdicts.of_test(column, test)) {
+            Some(truth) => Ok(truth),
+            None => evaluate::term(column, test),
+        }
     }
 
     /// The ordinal of a row in its file.

@@ -65,7 +65,7 @@ pub(super) async fn of_each_group<T: Default>(
             if rows.count() == 0 {
                 return Ok(T::default());
             }
-            let (_permit, batch) = columns_of(scanner, group, &rows, None).await?;
+            let (_permit, batch) = columns_of(scanner, group, &rows, None, None).await?;
             let column = batch.columns().first();
             let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "values of no column"))?;
             make(column).map_err(|(row, error)| {

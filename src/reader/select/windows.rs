@@ -131,7 +131,7 @@ async fn starts(
 
 /// The windows of one row group, by the columns that decide.
 async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &RowSet) -> Result<GroupRows> {
-    let (_permit, batch) = columns_of(scanner, group, rows, None).await?;
+    let (_permit, batch) = columns_of(scanner, group, rows, None, None).await?;
     let stretches = stretches(window, scanner, group, rows, &batch)?;
     let ends = match window.across_borders().is_row_group() {
         true => None,

@@ -1,0 +1,180 @@
+//! Terms that are decided once for each value of a dictionary.
+//!
+//! A column of texts or binary values is read as codes: bit `n` of a code says whether check `n` of the column
+//! holds. A page with a dictionary then needs a look at each entry, and an index for each row; no text is made.
+//! This is possible where all uses of the column are comparisons with values, prefixes or `is null`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayRef, AsArray};
+use forebay_arrow::buffer::BooleanBuffer;
+use forebay_arrow::datatypes::{DataType, Int32Type};
+use forebay_store::catalog::Projection;
+
+use super::evaluate::{bytes, holds};
+use super::expr::{Node, Operand};
+use super::term::Test;
+use super::truth::Truth;
+use super::{Op, Value};
+use crate::column::CodeValues;
+use crate::reader::coded::CodedColumns;
+
+/// The type of the codes, whose bits are the results of checks.
+const CODES: DataType = DataType::Int32;
+/// The most checks of a column: codes are not negative.
+const MAX_CHECKS: usize = i32::BITS as usize - 1;
+
+/// A question about a value that is not null.
+#[derive(Debug, PartialEq)]
+enum Check {
+    /// Whether a comparison with these values is true.
+    Compare(Op, Vec<Value>),
+    /// Whether it is one of these values, which ascend, or is none of them.
+    IsAmong(bool, Vec<Box<[u8]>>),
+    StartsWith(Box<[u8]>),
+}
+
+impl Check {
+    fn of_test(test: Test<'_>) -> Self {
+        let texts = test.values().iter().map(|value| match value {
+            Value::Text(text) => Some(text.as_bytes().into()),
+            _ => None,
+        });
+        match (test.op, texts.collect::<Option<Vec<Box<[u8]>>>>()) {
+            (Op::In | Op::NotIn, Some(mut texts)) => {
+                texts.sort_unstable();
+                Check::IsAmong(test.op == Op::In, texts)
+            }
+            _ => Check::Compare(test.op, test.values().to_vec()),
+        }
+    }
+
+    fn holds(&self, stored: &[u8]) -> bool {
+        match self {
+            Check::Compare(op, values) => holds(*op, values, |value| bytes(stored, value)),
+            Check::IsAmong(is_in, texts) => {
+                texts.binary_search_by(|text| text.as_ref().cmp(stored)).is_ok() == *is_in
+            }
+            Check::StartsWith(prefix) => stored.starts_with(prefix),
+        }
+    }
+}
+
+/// The checks of one column.
+#[derive(Debug, Default)]
+struct Checks(Vec<Check>);
+
+impl CodeValues for Checks {
+    fn data_type(&self) -> &DataType {
+        &CODES
+    }
+
+    fn code(&self, value: &[u8]) -> i64 {
+        let bits = self.0.iter().enumerate().map(|(bit, check)| i64::from(check.holds(value)) << bit);
+        bits.sum()
+    }
+}
+
+/// The uses of columns in a filter.
+#[derive(Debug, Default)]
+pub(super) struct Uses(BTreeMap<String, Use>);
+
+/// The use of one column.
+#[derive(Debug)]
+enum Use {
+    Checks(Checks),
+    /// Its values are needed.
+    Values,
+}
+
+impl Uses {
+    /// Adds a comparison of a column with values.
+    pub(super) fn test(&mut self, test: Test<'_>) {
+        self.check(test.column, Check::of_test(test));
+    }
+
+    /// Adds the uses of a condition.
+    pub(super) fn node(&mut self, node: &Node) {
+        if let Some(test) = node.test() {
+            return self.test(test);
+        }
+        match node {
+            Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| self.node(part)),
+            Node::Not(part) => self.node(part),
+            Node::StartsWith(Operand::Column(column), prefix) => {
+                self.check(column, Check::StartsWith(prefix.as_bytes().into()));
+            }
+            // Codes are null where values are.
+            Node::IsNull(Operand::Column(_)) => {}
+            other => {
+                let mut names = Vec::new();
+                other.columns(&mut names);
+                names.into_iter().for_each(|name| drop(self.0.insert(name.to_owned(), Use::Values)));
+            }
+        }
+    }
+
+    fn check(&mut self, column: &str, check: Check) {
+        let of_column = self.0.entry(column.to_owned()).or_insert_with(|| Use::Checks(Checks::default()));
+        if let Use::Checks(Checks(checks)) = of_column
+            && !checks.contains(&check)
+        {
+            match checks.len() {
+                MAX_CHECKS => *of_column = Use::Values,
+                _ => checks.push(check),
+            }
+        }
+    }
+
+    /// The checks of the columns of a projection.
+    pub(super) fn verdicts(self, projection: &Projection) -> Verdicts {
+        let Uses(mut uses) = self;
+        let mut checks = BTreeMap::new();
+        let codes = projection.schema().fields().iter().map(|field| {
+            let are_texts = matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+            let (column, Use::Checks(found)) = uses.remove_entry(field.name()).filter(|_| are_texts)? else {
+                return None;
+            };
+            let found = Arc::new(found);
+            checks.insert(column, found.clone());
+            Some(found as Arc<dyn CodeValues>)
+        });
+        Verdicts { coded: CodedColumns::new(codes.collect()), checks }
+    }
+}
+
+/// The columns of texts and binary values that a filter reads as the results of its checks.
+#[derive(Debug)]
+pub(crate) struct Verdicts {
+    coded: Option<CodedColumns>,
+    checks: BTreeMap<String, Arc<Checks>>,
+}
+
+impl Verdicts {
+    /// The columns that may be read as codes; `None` if there are none.
+    pub(crate) fn coded(&self) -> Option<&CodedColumns> {
+        self.coded.as_ref()
+    }
+
+    /// Says for each row of a column whether a term is true; `None` if the column was read as values.
+    pub(super) fn of_test(&self, array: &ArrayRef, test: Test<'_>) -> Option<Truth> {
+        let truth = self.truth(array, test.column, || Check::of_test(test))?;
+        Some(if test.op == Op::In { truth.or_false() } else { truth })
+    }
+
+    /// Says for each row of a column whether its value has a prefix; `None` if it was read as values.
+    pub(super) fn of_prefix(&self, array: &ArrayRef, column: &str, prefix: &[u8]) -> Option<Truth> {
+        self.truth(array, column, || Check::StartsWith(prefix.into()))
+    }
+
+    fn truth(&self, array: &ArrayRef, column: &str, check: impl FnOnce() -> Check) -> Option<Truth> {
+        // Only texts and binary values have checks here, and no other type is read of them.
+        let checks = self.checks.get(column)?;
+        let codes = array.as_primitive_opt::<Int32Type>()?.values();
+        let check = check();
+        let bit = checks.0.iter().position(|known| *known == check)?;
+        let holds = BooleanBuffer::collect_bool(codes.len(), |row| codes[row] >> bit & 1 == 1);
+        Some(Truth::of_values(holds, array.nulls()))
+    }
+}
