@@ -246,7 +246,7 @@ pub mod plan {
     //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Also
     //! what a rank would read, and what a position keeps of the plan. Nothing in this module reads data.
 
-    pub use crate::loader::{BetterMixing, MixingOption, RankPlan, RankReads, SourcePlan};
+    pub use crate::loader::{BetterMixing, MixMemory, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
         Deals, EpochOrder, LaneSpan, OrderId, OrderSpec, Part, Pick, PlannedStep, SavedFiles, SavedSource,
         SavedSplit, SavedTable, Share, Split, Walk, column_key, column_tag, expected_distinct,

@@ -167,7 +167,8 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
     let (dir, cached) = (written((0..20).map(|_| (50, KB))), TempDir::new().unwrap());
     let why = |end: fn(&Loader)| {
         let cache = DiskCache::open(cached.path().join("rows"), 1 << 30).unwrap();
-        let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
+        let loader =
+            loader(&dir).batch_size(10).cache(cache).cache_tier(forebay::Tier::Rows).build().unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
         // Batches that were already made are not delivered any more.
@@ -204,7 +205,8 @@ fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
     for steps in 0..60 {
         let folder = TempDir::new().unwrap();
         let cache = DiskCache::open(folder.path().join("rows"), 1 << 30).unwrap();
-        let loader = loader(&dir).batch_size(25).cache(cache).build().unwrap();
+        let loader =
+            loader(&dir).batch_size(25).cache(cache).cache_tier(forebay::Tier::Rows).build().unwrap();
         let mut epoch = loader.epoch(0);
         assert_eq!(epoch.by_ref().take(steps).filter_map(Result::ok).count(), steps.min(40));
         match steps % 3 {
@@ -264,7 +266,11 @@ fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
         let start = |rank| {
             let cache = DiskCache::open(cached.path().join("rows"), 1 << 30).unwrap();
             let builder = loader(&dir).threads(1 + world as usize % 3).shuffle(shuffle);
-            let builder = if world.is_multiple_of(2) { builder.cache(cache) } else { builder };
+            let builder = if world.is_multiple_of(2) {
+                builder.cache(cache).cache_tier(forebay::Tier::Rows)
+            } else {
+                builder
+            };
             let loader = builder.global_batch_size(GLOBAL).shard(shard(rank, world)).build().unwrap();
             position.inspect(|position| loader.restore(position).unwrap());
             let epoch = loader.next_epoch();

@@ -181,7 +181,7 @@ class StateDict(_StateDict, total=False):
     """The tables that the data set is, if it is several, in the order of the locations."""
 
     cache_tier: str
-    """Form in which the cache stores images. The key is absent without a cache."""
+    """Form in which the cache stores images. The key is absent without a cache, or if it keeps nothing."""
     split: SplitDict
     """The batches of the loader."""
     files: FilesDict
@@ -324,7 +324,12 @@ class BetterMixingDict(TypedDict):
     """Approximate number of row groups from which the rows of a batch would come."""
 
 
-class PlanDict(TypedDict):
+class _PlanDict(TypedDict, total=False):
+    read_again: str
+    """Why the cache keeps nothing. The key is absent if it keeps rows, and without a cache."""
+
+
+class PlanDict(_PlanDict):
     """The result of :meth:`forebay.Plan.to_dict`. Sizes are in bytes."""
 
     epoch: int
@@ -402,6 +407,11 @@ class MixPlanDict(TypedDict):
     lanes: int
     memory: int
     """The budget, in bytes."""
+    expected_memory: int
+    """Bytes that row groups and batches of all sources are expected to take if they have their peaks at one
+    time."""
+    most_memory: int
+    """The most bytes that they take; ``memory`` or less."""
     sources: list[SourcePlanDict]
 
 

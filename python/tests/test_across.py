@@ -162,7 +162,7 @@ def test_each_window_comes_once_and_the_plan_names_its_rows(
     window = fb.Window({-5: ["n"], 0: ["n", "x", "name", "tokens"], 20: ["n"]}, by="t", within="episode", across=across)
     wanted = sorted([rows[0], rows[5], rows[25]] for rows in expected(root, window))
     stored = {row["n"]: row for rows in sequences(root, "dataset") for row in rows}
-    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}):
+    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}):
         ranks = [
             fb.Loader(
                 root,
@@ -259,7 +259,7 @@ def test_packs_are_those_of_all_tokens_one_after_the_other(root: Path, across: A
 @pytest.mark.parametrize("world", [1, 2])
 def test_each_pack_comes_once_and_the_plan_names_its_rows(root: Path, tmp_path: Path, world: int) -> None:
     wanted = sorted(pack for rows in sequences(root, "dataset") for pack in split(rows, 64))
-    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}):
+    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}):
         found = []
         for rank in range(world):
             loader = fb.Loader(

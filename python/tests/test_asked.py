@@ -89,7 +89,7 @@ class Topology:
         if rng.integers(2):
             options["deny"] = {"n": [int(n) for n in rng.integers(0, 60, 5)]}
         if rng.integers(2):
-            options["cache"] = fb.DiskCache(cache, max_bytes="1GiB")
+            options["cache"] = fb.DiskCache(cache, max_bytes="1GiB", tier="rows")
         lanes = self.world * int(rng.integers(1, 3))
         shuffles = [
             fb.Shuffle.stored(lanes=lanes),

@@ -28,8 +28,8 @@ def kept(loader: fb.Loader) -> dict[str, int]:
 
 
 def test_the_cache_changes_nothing_but_where_rows_come_from(plain: Path, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path / "rows", max_bytes="1GB")
-    assert cache == fb.DiskCache(str(tmp_path / "rows"), max_bytes=10**9)
+    cache = fb.DiskCache(tmp_path / "rows", max_bytes="1GB", tier="rows")
+    assert cache == fb.DiskCache(str(tmp_path / "rows"), max_bytes=10**9, tier="rows")
     oracle = [ids(small(plain).epoch(number)) for number in range(3)]
     with small(plain, cache=cache) as loader:
         assert [ids(loader) for _ in range(3)] == oracle
@@ -46,7 +46,7 @@ def test_an_exact_shuffle_needs_the_cache_and_not_the_memory(photos: Path, tmp_p
     oracle = ids(small(photos, shuffle=shuffle, batch_size=4))
     with pytest.raises(fb.TooLargeError, match="use a cache"):
         small(photos, shuffle=shuffle, batch_size=4, memory="200kB")
-    cache = fb.DiskCache(tmp_path, max_bytes="1GB")
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")
     loader = small(photos, shuffle=shuffle, batch_size=4, memory="200kB", cache=cache)
     assert ids(loader.epoch(0)) == oracle
     assert ids(loader.epoch(0)) == oracle
@@ -54,7 +54,7 @@ def test_an_exact_shuffle_needs_the_cache_and_not_the_memory(photos: Path, tmp_p
 
 def test_a_state_does_not_depend_on_the_cache(plain: Path, tmp_path: Path) -> None:
     whole = ids(small(plain).epoch(0))
-    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB")) as loader:
+    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")) as loader:
         epoch = iter(loader)
         head = ids(next(epoch) for _ in range(5))
         state = loader.state_dict()
@@ -65,7 +65,7 @@ def test_a_state_does_not_depend_on_the_cache(plain: Path, tmp_path: Path) -> No
 
 def _run(where: str, cache: str, rank: int, results: multiprocessing.Queue[tuple[int, list[list[int]], int]]) -> None:
     shard = fb.Shard(rank=rank, world=2)
-    loader = small(Path(where), shard=shard, cache=fb.DiskCache(cache, max_bytes="1GB"))
+    loader = small(Path(where), shard=shard, cache=fb.DiskCache(cache, max_bytes="1GB", tier="rows"))
     batches = [ids(loader.epoch(number)) for number in range(4)]
     # Rows are used before they are written, and an entry exists before it is counted.
     patience = time.monotonic() + 20
@@ -93,7 +93,7 @@ def test_the_ranks_of_a_machine_share_a_cache(plain: Path, tmp_path: Path) -> No
 
 def test_a_cache_that_is_gone_stops_nothing(plain: Path, tmp_path: Path) -> None:
     oracle = ids(small(plain).epoch(0))
-    with small(plain, cache=fb.DiskCache(tmp_path / "rows", max_bytes="1GB")) as loader:
+    with small(plain, cache=fb.DiskCache(tmp_path / "rows", max_bytes="1GB", tier="rows")) as loader:
         assert ids(loader.epoch(0)) == oracle
         # The next epoch may still be writing ahead.
         while (tmp_path / "rows").exists():

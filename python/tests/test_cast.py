@@ -94,7 +94,7 @@ def test_values_are_those_of_numpy(numbers: Path, table: pa.Table, tmp_path: Pat
         "plain": {},
         "shuffled": {"shuffle": fb.Shuffle(seed=1, window_rows=150)},
         "exact": {"shuffle": fb.Shuffle.exact(1)},
-        "cached": {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB"), "shuffle": fb.Shuffle(seed=1)},
+        "cached": {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows"), "shuffle": fb.Shuffle(seed=1)},
         "filtered": {"filter": fb.col("id") % 3 == 0},
         "one": {"batch_size": 1},
     }[how]
@@ -212,7 +212,7 @@ def test_a_filter_sees_what_is_stored(tmp_path: Path) -> None:
 
 
 def test_a_cache_serves_loaders_with_any_cast(numbers: Path, table: pa.Table, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     for dtype in ("float32", None, "float16", "float64", "float32"):
         cast = None if dtype is None else {"f64": dtype}
         with fb.Loader(numbers, columns=["id", "f64"], cache=cache, cast=cast) as loader:

@@ -214,7 +214,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def test_dicts_have_the_types_that_are_annotated(plain: Path, tmp_path: Path) -> None:
-    for cache in (None, fb.DiskCache(tmp_path, max_bytes="1g")):
+    for cache in (None, fb.DiskCache(tmp_path, max_bytes="1g", tier="rows")):
         with fb.Loader(
             plain, batch_size=64, cache=cache, shuffle=fb.Shuffle(seed=1), filter=[("id", "<", 500)]
         ) as loader:

@@ -71,7 +71,7 @@ RAY = """
                 time.sleep(0.05)
 
     def build():
-        return fb.Loader(data, columns=["id"], cache=fb.DiskCache(folder / "cache", max_bytes="1GB"), threads=1)
+        return fb.Loader(data, columns=["id"], cache=fb.DiskCache(folder / "cache", max_bytes="1GB", tier="rows"), threads=1)
 
     def build_slowly():
         (folder / "warms").touch()

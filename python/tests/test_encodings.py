@@ -123,7 +123,7 @@ def check(data: Path, column: str, encoding: Any, code: Any, want: list[Any], **
 
 
 def test_each_value_has_the_code_of_its_place(data: Path, columns: dict[str, pa.Array], tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path, max_bytes="1g")
+    cache = fb.DiskCache(tmp_path, max_bytes="1g", tier="rows")
     for name, column in columns.items():
         want = column.to_pylist()
         values = sorted(set(flat(want)), reverse=True)
@@ -173,7 +173,7 @@ def test_an_unknown_value_is_a_bad_row_with_its_place(
     table = pa.table({"id": range(60), "text": texts, "number": numbers, "list": lists})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
     known = fb.Vocabulary([f"word {word}" for word in range(5)])
-    cache = fb.DiskCache(tmp_path_factory.mktemp("cache"), max_bytes="1g")
+    cache = fb.DiskCache(tmp_path_factory.mktemp("cache"), max_bytes="1g", tier="rows")
     for name, vocabulary, shown in (
         ("text", known, '"Ünknown Ünknown'),
         ("number", fb.Vocabulary(range(5)), "-77 is not"),
@@ -420,7 +420,7 @@ def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dic
     }
     places = {value: place for place, value in enumerate(texts.values)}
     filtered = fb.col("id") % 3 != 0
-    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}, rows), ({"filter": filtered}, None)]:
+    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}, rows), ({"filter": filtered}, None)]:
         loader = fb.Loader(tmp_path, **options, **more)
         for epoch in range(2):
             seen = 0

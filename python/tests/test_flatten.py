@@ -72,7 +72,7 @@ def by_hand(row: int, name: str) -> Any:
 
 @pytest.mark.parametrize("how", ["plain", "shuffled", "exact", "cached", "filtered", "one"])
 def test_fields_are_those_of_the_structures(nested: Path, tmp_path: Path, how: str) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     extra: dict[str, Any] = {
         "plain": {},
         "shuffled": {"shuffle": fb.Shuffle(seed=1, window_rows=100)},

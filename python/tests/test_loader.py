@@ -265,7 +265,7 @@ def test_a_relative_path_goes_on_meaning_the_files_that_were_opened(
     rewritten(tmp_path / "elsewhere" / "data", 99)
     monkeypatch.chdir(tmp_path)
     dataset, trace = fb.Dataset(urls), tmp_path / "trace.json"
-    cache = fb.DiskCache("cache", max_bytes="1GB")
+    cache = fb.DiskCache("cache", max_bytes="1GB", tier="rows")
     loader = fb.Loader(urls, cache=cache, trace="trace.json")
     monkeypatch.chdir(tmp_path / "elsewhere")
     for loaders in (

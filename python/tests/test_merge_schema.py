@@ -50,7 +50,7 @@ def test_columns_that_differ_are_merged_as_pyarrow_merges_them(folder: Path, tmp
     assert data.columns == ["id", "x", "old", "new", "s"]
     want = merged()
     options: dict[str, Any] = {"batch_size": 13, "shuffle": fb.Shuffle(seed=2, window_rows=60)}
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     for extra in ({}, {"cache": cache}, {"cache": cache}, {"filter": fb.col("id") >= 0}):
         found = {}
         with fb.Loader(

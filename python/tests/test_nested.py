@@ -147,7 +147,7 @@ def test_rows_come_again_from_a_cache_and_after_a_resume(tmp_path: Path) -> None
         shuffle = fb.Shuffle(seed=5, window_rows=100)
         return fb.Loader(tmp_path / "data", batch_size=33, drop_last=False, shuffle=shuffle, **options)
 
-    with loader(cache=fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")) as cached:
+    with loader(cache=fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")) as cached:
         for _ in range(3):
             assert by_id(iter(cached)) == want
         assert cached.stats().to_dict()["cache"]["hits"] > 0
@@ -231,7 +231,7 @@ def test_a_required_field_is_missing_where_what_is_around_it_is(tmp_path: Path, 
     stored = pa.table({"id": [0, 1, 2], "c": pa.array(rows, around(outer))})
     pq.write_table(stored, tmp_path / "a.parquet")
     want = pq.read_table(tmp_path / "a.parquet").to_pylist()
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     for options in ({}, {"cache": cache}, {"shuffle": fb.Shuffle.exact(1)}):
         with fb.Loader(tmp_path / "a.parquet", batch_size=2, drop_last=False, **options) as loader:
             assert by_id(iter(loader)) == by_id(iter(loader)) == want

@@ -101,7 +101,7 @@ def clocks(column: pa.Array) -> Any:
 
 @pytest.mark.parametrize("how", ["plain", "shuffled", "exact", "cached", "filtered", "one"])
 def test_masks_and_values_are_those_of_pyarrow(nulls: Path, table: pa.Table, tmp_path: Path, how: str) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     extra: dict[str, Any] = {
         "plain": {},
         "shuffled": {"shuffle": fb.Shuffle(seed=1, window_rows=150)},

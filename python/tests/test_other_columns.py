@@ -144,7 +144,7 @@ def test_wider_types_are_read_with_merge_schema_and_keep_each_value(tmp_path: Pa
     )
     with pytest.raises(fb.UnsupportedError, match='column "x".*merge_schema'):
         fb.Loader(where)
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="64MiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="64MiB", tier="rows")
     for extra in ({}, {"cache": cache}, {"cache": cache}):
         found = pa.Table.from_batches(
             [batch.to_arrow() for batch in fb.Loader(where, merge_schema=True, batch_size=2, **extra)]

@@ -147,7 +147,7 @@ def test_flash_attention_gets_all_lists_of_a_batch(documents: Path) -> None:
 @pytest.mark.parametrize("pack", [PACKS[0], PACKS[3]], ids=["split", "whole"])
 def test_each_token_comes_once_on_any_world(documents: Path, tmp_path: Path, pack: fb.Pack, world: int) -> None:
     expected = sorted(one["tokens"] for one in by_hand(documents, pack))
-    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}):
+    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}):
         ranks = [
             fb.Loader(
                 documents,

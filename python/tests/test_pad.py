@@ -45,7 +45,7 @@ def test_rows_are_those_made_by_hand(tokens: Path, tmp_path: Path, length: int) 
     names = {"i64": -1, "i16": 7, "f32": 0.5, "u8": 255}
     pad = {name: fb.Pad(length, value=value, truncate=True, mask=True) for name, value in names.items()}
     stored = pq.read_table(tokens)
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     shuffle = fb.Shuffle(seed=1, window_rows=100)
     for extra in ({}, {"cache": cache}, {"cache": cache}, {"filter": fb.col("id") % 3 == 0}):
         with fb.Loader(tokens, columns=["id", *names], pad=pad, batch_size=32, shuffle=shuffle, **extra) as loader:
@@ -136,7 +136,7 @@ def test_rows_as_long_as_the_longest_of_their_batch(tokens: Path, tmp_path: Path
     extra: dict[str, Any] = {
         "stored": {"batch_size": 7},
         "shuffled": {"batch_size": 32, "shuffle": fb.Shuffle(seed=1)},
-        "cached": {"batch_size": 32, "cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")},
+        "cached": {"batch_size": 32, "cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")},
         "skipped": {"batch_size": 32, "columns": ["id", *names, "holes"], "on_bad_row": fb.Skip(at_most=200)},
         "small": {"batch_size": 1},
     }[how]

@@ -121,7 +121,7 @@ def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path)
 
     with loader() as whole:
         want = rows(whole)
-    with loader(cache=fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")) as cached:
+    with loader(cache=fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")) as cached:
         assert [rows(cached) for _ in range(3)] == [want] * 3
     found: dict[int, tuple[Any, Any]] = {}
     for rank in range(2):

@@ -87,7 +87,7 @@ def test_columns_have_the_values_types_and_shapes_of_the_schema(kinds_url):  # n
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_are_the_same_in_any_batch_order_and_cache(kinds_url, tmp_path, threads):  # noqa: F811
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="100MB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="100MB", tier="rows")
     order = fb.Shuffle(seed=3)
     options = {"batch_size": 7, "threads": threads, "shuffle": order, "null_mask": NULLABLE, "cache": cache}
     with fb.Loader(folder_of(kinds_url), **options) as loader:

@@ -104,7 +104,7 @@ def test_the_same_rows_as_with_memory(one: Path, stored: pa.Table) -> None:
 
 
 def test_with_a_cache_it_is_read_as_without(one: Path, stored: pa.Table, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     with fb.Loader(one, batch_size=100, memory=MEMORY, threads=2, cache=cache) as loader:
         for _ in range(2):
             same(rows(loader), stored)
@@ -280,7 +280,7 @@ def test_pieces_of_what_has_none_are_refused(tmp_path: Path, paged: Path) -> Non
 
 
 def test_a_shuffle_in_pieces_with_a_cache(paged: Path, stored: pa.Table, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     with fb.Loader(paged, batch_size=100, memory=MEMORY, threads=2, cache=cache, shuffle=SHUFFLE) as loader:
         for epoch in range(2):
             same(delivered(loader, epoch).sort_by("id"), stored)

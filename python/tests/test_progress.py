@@ -88,7 +88,7 @@ def test_a_slow_transform_is_named(plain: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_epoch_that_fills_a_cache_says_how_far_it_is(plain: Path, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path, max_bytes="1GB")
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")
     with small(plain, cache=cache, epochs=2) as train:
         groups = train.plan().to_dict()["row_groups"]
         first = Watched(train, None)
@@ -186,7 +186,7 @@ def test_a_data_loader_without_workers_is_known(plain: Path) -> None:
 
 
 def test_a_cache_is_warmed_once_and_says_how_far(plain: Path, tmp_path: Path) -> None:
-    cache = fb.DiskCache(tmp_path, max_bytes="1GB")
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")
     with small(plain, cache=cache) as train:
         seen: list[tuple[int, int]] = []
         stats = train.warm(report=lambda done, of: seen.append((done, of)))
@@ -202,7 +202,7 @@ def test_a_cache_is_warmed_once_and_says_how_far(plain: Path, tmp_path: Path) ->
 def test_the_shares_of_all_ranks_are_the_whole(plain: Path, tmp_path: Path) -> None:
     written = 0
     for rank in range(3):
-        cache = fb.DiskCache(tmp_path, max_bytes="1GB")
+        cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")
         with small(plain, cache=cache, batch_size=16, epochs=1, shard=fb.Shard(rank=rank, world=3)) as train:
             own = train.warm(share=True)
             assert own["misses"] < fb.Dataset(plain).num_row_groups
@@ -215,7 +215,7 @@ def test_the_shares_of_all_ranks_are_the_whole(plain: Path, tmp_path: Path) -> N
 
 
 def test_a_bar_of_warming(plain: Path, tmp_path: Path, kind: str) -> None:
-    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB")) as train:
+    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")) as train:
         out = io.StringIO()
         if kind == "tqdm":
             stats = fb.tqdm.warm(train, file=out)
@@ -228,7 +228,7 @@ def test_a_report_that_raises_ends_the_warming(plain: Path, tmp_path: Path) -> N
     def report(done: int, of: int) -> None:
         raise ArithmeticError("no")
 
-    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB")) as train:
+    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")) as train:
         with pytest.raises(ArithmeticError):
             train.warm(report=report)
         assert train.warm()["entries"] > 0
@@ -236,7 +236,7 @@ def test_a_report_that_raises_ends_the_warming(plain: Path, tmp_path: Path) -> N
 
 
 def test_ctrl_c_ends_the_warming(plain: Path, tmp_path: Path) -> None:
-    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB")) as train:
+    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB", tier="rows")) as train:
         with pytest.raises(KeyboardInterrupt):
             train.warm(report=lambda done, of: os.kill(os.getpid(), signal.SIGINT))
         assert train.warm()["entries"] == fb.Dataset(plain).num_row_groups

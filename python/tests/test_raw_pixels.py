@@ -210,7 +210,7 @@ def test_pixels_without_raw_are_refused_with_the_next_move(tmp_path: Path) -> No
 
 def test_a_cache_keeps_the_pixels_as_they_are(data: Path, tmp_path: Path) -> None:
     image = float_nchw(fb.Image.random_resized_crop(20).flip()).raw(SHAPE)
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes=1 << 30)
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes=1 << 30, tier="rows")
     options: dict[str, Any] = {"columns": ["binary"], "decode": {"binary": image}, "batch_size": 20}
     plain = [np.asarray(batch["binary"]) for batch in fb.Loader(data, **options)]
     for _ in range(2):

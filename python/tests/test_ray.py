@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path: Path) -> None
 
 def warming(folder: Path) -> list[Any]:
     def build() -> fb.Loader:
-        cache = fb.DiskCache(folder / "cache", max_bytes="1GB")
+        cache = fb.DiskCache(folder / "cache", max_bytes="1GB", tier="rows")
         return fb.Loader(folder / "rows.parquet", cache=cache, threads=1)
 
     (first,), (second,) = fb.ray.warm(build), fb.ray.warm(build)

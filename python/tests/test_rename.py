@@ -124,7 +124,7 @@ def test_declared_shapes_follow_their_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["shuffled", "exact", "cached"])
 def test_orders_and_caches(stored: Path, table: pa.Table, tmp_path: Path, how: str) -> None:
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")
     extra: dict[str, Any] = {
         "shuffled": {"shuffle": fb.Shuffle(seed=1, window_rows=70)},
         "exact": {"shuffle": fb.Shuffle.exact(1)},

@@ -75,7 +75,7 @@ def test_the_order_and_the_position_are_those_without_a_stack(table):
 
 def test_a_cache_has_the_columns_as_they_are_stored(table, tmp_path):
     folder, columns = table
-    cache = fb.DiskCache(tmp_path, max_bytes="100MB")
+    cache = fb.DiskCache(tmp_path, max_bytes="100MB", tier="rows")
     options = {"columns": ["id"], "shuffle": ORDERED, "cache": cache}
     for dtype in ("float32", "float16", "float32"):
         loader = fb.Loader(folder, stack={"x": fb.Stack(["I[0-9]"], dtype=dtype)}, **options)

@@ -164,7 +164,7 @@ def test_shuffled_and_cached_rows_are_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=9)
     tensor = fb.Tensor("float32", SHAPE)
     decode = {"raw": tensor, "flat": tensor, "fixed": tensor, "npz": fb.Tensor("float32", SHAPE, format="npz")}
-    for cache in (None, fb.DiskCache(tmp_path / "cache", max_bytes="1g")):
+    for cache in (None, fb.DiskCache(tmp_path / "cache", max_bytes="1g", tier="rows")):
         with fb.Loader(
             tmp_path / "a.parquet", decode=decode, batch_size=7, shuffle=fb.Shuffle(seed=3, window_rows=20), cache=cache
         ) as loader:

@@ -85,7 +85,7 @@ def test_values_are_those_of_python(texts: Path, tmp_path: Path, how: str) -> No
         "plain": {},
         "shuffled": {"shuffle": fb.Shuffle(seed=1, window_rows=150)},
         "exact": {"shuffle": fb.Shuffle.exact(1)},
-        "cached": {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB"), "shuffle": fb.Shuffle(seed=1)},
+        "cached": {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows"), "shuffle": fb.Shuffle(seed=1)},
         "filtered": {"filter": fb.col("text") == caption(3)},
         "one": {"batch_size": 1},
     }[how]

@@ -291,7 +291,7 @@ def test_mixes_states_and_caches_have_the_rows_of_the_file(table: Path, tmp_path
     assert sorted(whole) == [(number, EXPECTED[number % 4]) for number in range(200)]
     begun, state = run(stop=64)
     assert begun + run(state)[0] == whole
-    cache = fb.DiskCache(tmp_path / "cache", max_bytes=64 << 20)
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes=64 << 20, tier="rows")
     assert [run(cache=cache)[0] for _ in range(2)] == [whole, whole]
 
 

@@ -183,7 +183,7 @@ def test_each_window_comes_once_and_the_plan_names_its_rows(
     episodes: Path, tmp_path: Path, world: int, shuffle: fb.Shuffle
 ) -> None:
     expected = sorted(one for rows in row_groups(episodes) for one in ngrams(rows, 3, "t", 3, True))
-    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}):
+    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}):
         ranks = [
             fb.Loader(
                 episodes,

@@ -1,7 +1,7 @@
 //! Measures the speed of the disk itself, without the page cache.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
@@ -12,6 +12,8 @@ use rustix::fs::OFlags;
 const READ_BYTES: usize = 4 << 20;
 /// How many bytes of a file are read at most: enough for a measurement, and too few to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
+/// How many bytes are written to a disk without files to measure it.
+const PROBE_BYTES: usize = 16 << 20;
 /// The largest memory alignment that direct reads require, in bytes.
 const ALIGNMENT: usize = 4096;
 
@@ -19,10 +21,39 @@ const ALIGNMENT: usize = 4096;
 /// chunk.
 pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    with_aligned(|aligned| rate_of(file, aligned))
+}
+
+/// The speed of reading from the disk of `folder`, in bytes per second, measured with a file without a name.
+#[cfg(target_os = "linux")]
+pub(super) fn rate_of_new(folder: &Path) -> io::Result<f64> {
+    let flags = OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mut file =
+        OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(folder)?;
+    with_aligned(|aligned| {
+        for _ in 0..PROBE_BYTES / READ_BYTES {
+            file.write_all(aligned)?;
+        }
+        file.rewind()?;
+        rate_of(file, aligned)?.ok_or(io::ErrorKind::UnexpectedEof.into())
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn rate_of_new(_: &Path) -> io::Result<f64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Calls `use_memory` with memory for one direct read.
+fn with_aligned<T>(use_memory: impl FnOnce(&mut [u8]) -> io::Result<T>) -> io::Result<T> {
     let mut memory = vec![0; READ_BYTES + ALIGNMENT];
     let start = memory.as_ptr().align_offset(ALIGNMENT);
-    let aligned = &mut memory[start..start + READ_BYTES];
+    use_memory(&mut memory[start..start + READ_BYTES])
+}
+
+/// The speed of reading an open file; `None` for a file of less than one chunk.
+fn rate_of(mut file: File, aligned: &mut [u8]) -> io::Result<Option<f64>> {
     let (started, mut read) = (Instant::now(), 0);
     while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
@@ -51,5 +82,9 @@ mod tests {
             assert_eq!(rate(&path).unwrap(), None);
         }
         assert!(rate(&folder.path().join("none")).is_err());
+        if let Ok(found) = rate_of_new(folder.path()) {
+            assert!(found > 1e6, "{found:?}");
+            assert_eq!(folder.path().read_dir().unwrap().count(), 1, "it leaves no file");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //!     3f/                         0700; the first two digits of a name, so that no folder grows long
 //!       3f…9c.arrows              0600; a whole entry, which is never written again
 //!       3f…9c.used                0600; empty; its time is the entry's last use
+//!       3f…9c.note                0600; a few words about a data set, such as what was measured for it
 //!       3f…9c.part                0600; locked by the thread that fetches or writes it; an orphan if unlocked
 //! ```
 //!
@@ -33,6 +34,7 @@ const ANY_VERSION: &str = "forebay-rows-v";
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
 const ENTRY: &str = "arrows";
 const LAST_USE: &str = "used";
+const NOTE: &str = "note";
 const PARTIAL: &str = "part";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -71,6 +73,8 @@ pub(super) struct FolderScan {
     pub(super) partials: Vec<ScannedFile>,
     /// Removed entries whose note of the last use still exists.
     pub(super) left_behind: Vec<Name>,
+    /// Notes about data sets.
+    pub(super) notes: Vec<Name>,
     /// The number of files that do not belong to the cache.
     pub(super) strange: u64,
 }
@@ -189,6 +193,11 @@ impl Folder {
         self.place(name, LAST_USE)
     }
 
+    /// The file of a note.
+    pub(super) fn note(&self, name: Name) -> PathBuf {
+        self.place(name, NOTE)
+    }
+
     /// The time of the last use of the entry `name`, whose file has the metadata `found`.
     pub(super) fn last_used(&self, name: Name, found: &fs::Metadata) -> SystemTime {
         let noted = self.last_use(name).symlink_metadata().and_then(|note| note.modified());
@@ -259,6 +268,7 @@ impl FolderScan {
                 last_uses.insert(name, metadata.modified()?);
             }
             Some((name, PARTIAL)) if metadata.is_file() => self.partials.push(file(name)),
+            Some((name, NOTE)) if metadata.is_file() => self.notes.push(name),
             _ => self.strange += 1,
         }
         Ok(())
@@ -364,10 +374,10 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files in the folder may be mapped. On a network file system, pages are lost with the connection
-/// and times show changes late; there, rows are read into memory and checked.
+/// Whether a path is on a disk of this machine, where files may be mapped. On a network file system, pages are
+/// lost with the connection and times show changes late; there, rows are read into memory and checked.
 #[cfg(target_os = "linux")]
-fn is_local(path: &Path) -> bool {
+pub(crate) fn is_local(path: &Path) -> bool {
     /// The magic numbers of ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay and bcachefs, from `statfs(2)` and
     /// linux/magic.h.
     const LOCAL: [u32; 8] =
@@ -376,6 +386,6 @@ fn is_local(path: &Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_local(_: &Path) -> bool {
+pub(crate) fn is_local(_: &Path) -> bool {
     false
 }

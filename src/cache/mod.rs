@@ -24,6 +24,7 @@
 //! | [`tier`] | the forms in which the cache stores images |
 //! | [`seal`] | whether an entry is still the one that was verified |
 //! | [`last_use`] | when an entry was used last |
+//! | [`note`] | what was measured for a data set |
 //! | [`map`] | an entry's bytes in place |
 //! | [`guard`] | the one file with foreign functions, for pages that vanish |
 //!
@@ -50,6 +51,7 @@ mod key;
 mod last_use;
 mod ledger;
 mod map;
+mod note;
 mod pause;
 mod points;
 mod seal;
@@ -81,10 +83,11 @@ use index::Index;
 use ledger::{Ledger, Totals};
 use seal::{Seal, Stamp};
 use space::{Declined, Space};
-use stats::{Counters, count};
+use stats::{Counters, count, took};
 use writer::Writer;
 
 pub use entry::Entry;
+pub(crate) use folder::is_local;
 pub use health::Off;
 pub use key::Key;
 pub use stats::{CacheStats, DeclinedStats, PastStats};
@@ -146,6 +149,12 @@ pub struct Guard {
     cache: DiskCache,
     key: Key,
     writer: Writer,
+}
+
+/// The speed of reading a file from the disk itself, without the page cache, in bytes per second. `None` if it
+/// is too small to measure, or the file system has no direct reads.
+pub(crate) fn file_rate(path: &Path) -> Option<f64> {
+    disk::rate(path).ok().flatten()
 }
 
 impl DiskCache {
@@ -214,7 +223,13 @@ impl DiskCache {
     pub fn disk_rate(&self) -> Option<f64> {
         let folder = &self.0.space.folder;
         let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
-        disk::rate(&folder.entry(largest.name)).ok().flatten()
+        file_rate(&folder.entry(largest.name))
+    }
+
+    /// The speed of the disk before it has entries, in bytes per second: that of a file without a name, which
+    /// is written and read. `None` if the file system has no direct reads.
+    pub(crate) fn empty_disk_rate(&self) -> Option<f64> {
+        disk::rate_of_new(self.folder()).ok()
     }
 
     /// The folder as it was named when the cache was opened.
@@ -375,7 +390,10 @@ impl DiskCache {
         if mode == Mode::Off {
             return None;
         }
-        match self.load(key, &path, access) {
+        let started = Instant::now();
+        let loaded = self.load(key, &path, access);
+        took(&counters.reading, started);
+        match loaded {
             Ok(found) => {
                 if mode == Mode::Retry {
                     health.works(Half::Read);
@@ -511,7 +529,10 @@ impl DiskCache {
     }
 
     fn write(&self, writer: Writer, key: &Key, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
-        match self.try_write(writer, key, rows, goes_on) {
+        let started = Instant::now();
+        let written = self.try_write(writer, key, rows, goes_on);
+        took(&self.0.counters.writing, started);
+        match written {
             Ok(bytes) => {
                 if bytes > 0 {
                     count(&self.0.counters.written);

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::health::Off;
+
+const NANOS: f64 = 1e9;
 
 /// The counters of one process.
 #[derive(Debug, Default)]
@@ -25,12 +28,21 @@ pub(super) struct Counters {
     pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
+    /// Nanoseconds of opening and verifying entries.
+    pub(super) reading: AtomicU64,
+    /// Nanoseconds of writing entries.
+    pub(super) writing: AtomicU64,
     /// The counts that are already in the ledger.
     noted: Mutex<PastStats>,
 }
 
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
+}
+
+/// Adds the time since `started` to a counter of nanoseconds.
+pub(super) fn took(counter: &AtomicU64, started: Instant) {
+    counter.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
 }
 
 /// Hits, misses and writes of one process since it opened a cache, and how full the cache is.
@@ -51,14 +63,22 @@ pub struct CacheStats {
     /// The size of the entries that were returned as rows, in bytes; single rows count by their share of the
     /// entry.
     pub read_bytes: u64,
+    /// The time of opening and verifying entries, in seconds, summed over threads. Mapped rows are read when
+    /// they are used, within the stage that uses them.
+    pub reading: f64,
     /// The number of entries written.
     pub written: u64,
     /// The size of the entries written, in bytes.
     pub written_bytes: u64,
+    /// The time of writing entries, in seconds, summed over threads.
+    pub writing: f64,
     /// The number of files that were damaged, truncated or misplaced, and so were removed.
     pub damaged: u64,
     /// The number of entries that were evicted to make space.
     pub evictions: u64,
+    /// The reason why nothing of a data set is kept: [`Tier::Auto`](crate::Tier::Auto) found that its rows are
+    /// not slower without the cache. `None` if rows are kept.
+    pub read_again: Option<String>,
     /// The number of row groups that were not kept, by reason.
     pub declined: DeclinedStats,
     /// How often a wait for another process or thread to fetch the same rows took too long.
@@ -85,8 +105,11 @@ impl CacheStats {
             hits: self.hits + more.hits,
             misses: self.misses + more.misses,
             read_bytes: self.read_bytes + more.read_bytes,
+            reading: self.reading + more.reading,
             written: self.written + more.written,
             written_bytes: self.written_bytes + more.written_bytes,
+            writing: self.writing + more.writing,
+            read_again: self.read_again.or(more.read_again),
             damaged: self.damaged + more.damaged,
             evictions: self.evictions + more.evictions,
             declined: self.declined.and(more.declined),
@@ -184,6 +207,9 @@ impl fmt::Display for CacheStats {
         if let Some(why) = self.declined.why() {
             write!(f, ", {} not kept: {why}", self.declined.all())?;
         }
+        if let Some(why) = &self.read_again {
+            write!(f, "; {why}")?;
+        }
         for (what, off) in [("nothing is read", &self.reading_off), ("nothing is kept", &self.writing_off)] {
             if let Some(off) = off {
                 write!(f, "; {what}: {}", off.why)?;
@@ -255,8 +281,10 @@ impl Counters {
             hits: of(&self.hits),
             misses: of(&self.misses),
             read_bytes: of(&self.read_bytes),
+            reading: of(&self.reading) as f64 / NANOS,
             written: of(&self.written),
             written_bytes: of(&self.written_bytes),
+            writing: of(&self.writing) as f64 / NANOS,
             damaged: of(&self.damaged),
             declined: DeclinedStats {
                 full: of(&self.full),

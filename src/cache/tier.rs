@@ -20,7 +20,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// Stored cells, until measurements show that another form is worth its disk space. The default.
+    /// Stored cells, until measurements show that another form is worth its disk space. Rows of local files
+    /// that are not slower without the cache are not kept. The default.
     #[default]
     Auto,
     /// Stored cells, which serve every size and augmentation.

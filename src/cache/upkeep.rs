@@ -1,5 +1,6 @@
 //! Maintenance of a whole cache: removes orphans, verifies all entries, empties the cache.
 
+use std::fs;
 use std::io;
 
 use forebay_base::{Error, Place, Result};
@@ -91,6 +92,9 @@ impl DiskCache {
                 Err(error) => return Err(self.failed("emptied", &error)),
             }
             scan.left_behind.push(found.name);
+        }
+        for note in scan.notes.drain(..) {
+            let _ = fs::remove_file(space.folder.note(note));
         }
         writer::remove_orphans(space, &scan);
         Ok(cleared)

@@ -17,6 +17,7 @@ mod patterns;
 mod places;
 mod plain;
 mod projection;
+mod read_again;
 mod renames;
 pub(super) mod rewind;
 mod samples;
@@ -24,6 +25,7 @@ mod selected;
 mod settle;
 mod stacks;
 mod start;
+mod trial;
 mod vectors;
 mod views;
 

@@ -14,12 +14,13 @@ use super::plan::{Planned, RankPlan};
 use super::progress::{At, Receipt};
 use super::rewind::{Mixed, Rewind};
 use super::slot::Pages;
-use super::source::Source;
+use super::source::{Source, Unkept};
 use super::sources::Sources;
 use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, SourceStats, Stats};
+use crate::cache::CacheStats;
 use crate::shard::{
-    CourseRule, MixSplit, Origin, Portion, Position, Run, SavedMix, SavedSource, Split, damaged,
+    CourseRule, MixSplit, OrderSpec, Origin, Portion, Position, Run, SavedMix, SavedSource, Split, damaged,
 };
 
 /// Feeds one process of a training run: one data set or several, an order, a share and a memory budget, with
@@ -132,13 +133,14 @@ impl Loader {
         if let Some(mixture) = &self.sources.mixture {
             let (run, split) = mixture.run();
             let plan = mixture.planned(&run, epoch)?;
-            return Ok(RankPlan::of_mix(epoch, &plan, split, mixture.spec.memory.unwrap_or(0)));
+            let memory = mixture.spec.memory.unwrap_or(0);
+            let orders: Vec<OrderSpec> = self.sources.all().iter().map(|source| source.order()).collect();
+            let sources = self.sources.all().iter().zip(&orders);
+            let planned: Vec<Planned<'_>> = sources.map(|(source, order)| source.planned(order)).collect();
+            return Ok(RankPlan::of_mix(epoch, &plan, split, (memory, &planned)));
         }
         let source = self.sources.first();
-        let order = &source.order();
-        let Source { selected: samples, fetcher, sizing, .. } = &**source;
-        let planned = Planned { samples, order, split: source.split(order), fetcher, sizing };
-        Ok(planned.plan(epoch))
+        Ok(source.planned(&source.order()).plan(epoch))
     }
 
     /// The statistics of all stages since the loader was built, over all sources.
@@ -155,8 +157,8 @@ impl Loader {
             }
         }
         let unknown = sources.iter().map(|source| source.unknown_values()).sum();
-        let caches = sources.iter().filter_map(|source| source.fetcher.reads.row_cache.as_ref());
-        let cache = together(caches.map(|row_cache| row_cache.cache()));
+        let cache = together(sources.iter().filter_map(|source| source.cache()))
+            .map(|stats| CacheStats { read_again: self.why_read_again(), ..stats });
         let first = self.sources.first();
         let (mut opened, mut traffic) = (first.opened, first.fetcher.reads.store.traffic());
         // Sources over one data set share its connections, so each data set is counted once.
@@ -175,6 +177,19 @@ impl Loader {
         let of_sources = delivered.map(|rows| SourceStats { rows: rows.load(Relaxed) }).collect();
         let all = Stats::read(&first.monitor, opened, unknown, memory, traffic, cache);
         Stats { sources: of_sources, ..all }
+    }
+
+    /// The reasons why the caches of sources keep nothing.
+    fn why_read_again(&self) -> Option<String> {
+        let sources = self.sources.all();
+        let unkept =
+            sources.iter().enumerate().filter_map(|(at, source)| Some((at, source.unkept.as_ref()?)));
+        let reasons = unkept.map(|(number, Unkept { why, .. })| match self.sources.mixture {
+            Some(_) => format!("source {number}: {why}"),
+            None => why.clone(),
+        });
+        let reasons: Vec<String> = reasons.collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
     /// How far the consumer got; save it with the model.

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::advice::{BetterMixing, better_mixing};
-use super::sizing::{READ_AHEAD, Sizing, words};
+use super::sizing::{OVERHEAD_BYTES, READ_AHEAD, Sizing, words};
 use crate::reader::cost::Cost;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
 use crate::shard::{
-    EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch,
-    row_groups_of_step,
+    EpochOrder, MixSplit, MixedEpoch, OrderSpec, Part, Portion, Split, Walk, expected_distinct,
+    row_groups_of_a_batch, row_groups_of_step,
 };
 
 /// A summary of the reads of one rank in one epoch, from footers alone: see
@@ -47,6 +48,9 @@ pub struct RankPlan {
     /// The reads of the rank in its data set. `None` for a mix.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reads: Option<RankReads>,
+    /// The memory of a mix. `None` for a loader of one data set, whose reads have it.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub mixed: Option<MixMemory>,
     /// In a mix, the number of the epoch's first step, counted through all epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
@@ -99,6 +103,21 @@ pub struct RankReads {
     /// The bytes of the budget in which all selected rows stay once they were read, so that later epochs do
     /// not read them; 0 if they are too many, or if a cache keeps them.
     pub staying_bytes: u64,
+    /// The reason why nothing is kept in the cache, if [`Tier::Auto`](crate::Tier::Auto) found that the rows
+    /// are not slower without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_again: Option<String>,
+}
+
+/// The memory that the sources of a mix take together in an epoch: see [`RankPlan`].
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MixMemory {
+    /// The bytes that row groups and batches are expected to take if all sources have their peak at one time,
+    /// like [`RankReads::expected_memory`], with the batch into which those of the sources are copied.
+    pub expected_memory: u64,
+    /// The most bytes that they take, which is at most `memory`.
+    pub most_memory: u64,
 }
 
 /// The contribution of one source to an epoch of a mix.
@@ -117,83 +136,122 @@ pub struct SourcePlan {
 }
 
 /// A source whose order is known, and its share of the memory.
+#[derive(Clone, Copy)]
 pub(super) struct Planned<'a> {
     pub(super) samples: &'a SampleIndex,
     pub(super) order: &'a OrderSpec,
     pub(super) split: Split,
     pub(super) fetcher: &'a Fetcher,
     pub(super) sizing: &'a Sizing,
+    /// The reason why its cache keeps nothing.
+    pub(super) read_again: Option<&'a str>,
 }
 
 impl Planned<'_> {
     /// The plan of an epoch of this source alone.
     pub(super) fn plan(&self, epoch: u64) -> RankPlan {
-        let Planned { samples, order: spec, split, fetcher, sizing } = *self;
-        let reads = &fetcher.reads;
+        let Planned { samples, order: spec, split, sizing, read_again, .. } = *self;
         let counts = samples.of_epoch(epoch).counts.clone();
         let order = EpochOrder::new(counts.clone(), spec, epoch);
         let now = row_groups_of_a_batch(&order, split);
         let each = counts.iter().map(|&rows| rows.into());
         let uniform = expected_distinct(each, split.rows, split.batch().min(split.rows));
-        let mut found = RankReads {
-            padded: 0,
+        let walked = self.walked(&order);
+        let MixMemory { expected_memory, most_memory } = self.memory(&walked);
+        let Walked { steps, rows, padded, stored_bytes, peak, full_window_step, .. } = walked;
+        let (peak_row_group_bytes, peak_step) = peak;
+        let found = RankReads {
+            padded,
             dropped: split.dropped(0),
             pool: spec.pool(),
-            row_groups: 0,
-            stored_bytes: 0,
-            peak_row_group_bytes: 0,
-            peak_step: 0,
+            row_groups: walked.entered.len() as u64,
+            stored_bytes,
+            peak_row_group_bytes,
+            peak_step,
             row_groups_of_a_batch: now,
             row_groups_if_uniform: uniform,
             row_groups_of_first_batch: row_groups_of_step(&order, split, 0),
-            full_window_step: 0,
+            full_window_step,
             better_mixing: better_mixing(spec, &counts, split, (now, uniform), samples.are_rows()),
             batch_bytes: sizing.batches,
-            expected_memory: 0,
-            most_memory: 0,
-            staying_bytes: reads.row_memory.as_ref().map_or(0, |row_memory| row_memory.room()),
+            expected_memory,
+            most_memory,
+            staying_bytes: self.staying_bytes(),
+            read_again: read_again.map(str::to_owned),
         };
-        let mut entered = Vec::new();
+        RankPlan {
+            epoch,
+            rank: split.shard.rank(),
+            world: split.shard.world(),
+            steps,
+            rows,
+            lanes: spec.lanes(),
+            memory: sizing.memory,
+            reads: Some(found),
+            mixed: None,
+            first_step: None,
+            sources: Vec::new(),
+        }
+    }
+
+    /// Follows an epoch.
+    fn walked(&self, order: &EpochOrder) -> Walked {
+        let Planned { order: spec, split, fetcher: Fetcher { reads, .. }, .. } = *self;
+        let mut walked = Walked::default();
         let mut held: HashMap<Part, u64> = HashMap::new();
         let (mut at_hand, mut most_held) = (0, 0);
         let mapped = spec.is_exact() && reads.row_cache.is_some();
-        let (mut steps, mut rows) = (0, 0);
-        for step in Walk::scout(&order, split, 0) {
-            steps += 1;
-            rows += step.rows;
-            found.padded += step.padded;
+        for step in Walk::scout(order, split, 0) {
+            let number = walked.steps;
+            walked.steps += 1;
+            walked.rows += step.rows;
+            walked.padded += step.padded;
             for part in step.entering {
                 let cost = reads.cost(&part);
                 let Cost { stored, held: bytes, .. } = cost;
-                found.row_groups += 1;
-                found.stored_bytes += stored;
+                walked.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
-                entered.push(Entered { step: steps - 1, at_hand, total: cost.total() });
-                if at_hand > found.peak_row_group_bytes {
-                    (found.peak_row_group_bytes, found.peak_step) = (at_hand, steps - 1);
+                walked.entered.push(Entered { step: number, at_hand, total: cost.total() });
+                if at_hand > walked.peak.0 {
+                    walked.peak = (at_hand, number);
                 }
             }
             if held.len() > most_held {
-                (most_held, found.full_window_step) = (held.len(), steps - 1);
+                (most_held, walked.full_window_step) = (held.len(), number);
             }
             for part in step.leaving {
                 at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));
             }
         }
-        let whole: u64 = entered.iter().map(|part| part.total).sum();
-        let staying = found.staying_bytes;
-        found.most_memory = sizing.most(whole.saturating_mul(2)).saturating_add(staying).min(sizing.memory);
-        let expected = sizing.expected(self.on_their_way(&entered, steps), steps).saturating_add(staying);
-        found.expected_memory = expected.min(found.most_memory);
-        let (rank, world, lanes) = (split.shard.rank(), split.shard.world(), spec.lanes());
-        let memory = sizing.memory;
-        let (first_step, sources) = (None, Vec::new());
-        RankPlan { epoch, rank, world, steps, rows, lanes, memory, reads: Some(found), first_step, sources }
+        walked
     }
-}
 
-impl Planned<'_> {
+    /// The memory that an epoch is expected to take, and the most that it takes.
+    fn memory(&self, Walked { entered, steps, .. }: &Walked) -> MixMemory {
+        let (sizing, staying) = (self.sizing, self.staying_bytes());
+        let whole: u64 = entered.iter().map(|part| part.total).sum();
+        let most = sizing.most(whole.saturating_mul(2)).saturating_add(staying).min(sizing.memory);
+        let expected = sizing.expected(self.on_their_way(entered, *steps), *steps).saturating_add(staying);
+        MixMemory { expected_memory: expected.min(most), most_memory: most }
+    }
+
+    /// The memory that this source of a mix takes in an epoch, in its first pass there.
+    fn memory_in(&self, plan: &Arc<MixedEpoch>, source: usize, split: MixSplit) -> MixMemory {
+        if plan.passes_of(source) == 0 {
+            return MixMemory::default();
+        }
+        let order = self.order.clone().with_portion(Portion { epoch: plan.clone(), source, split });
+        let split = Split { lanes: order.lanes(), ..self.split };
+        let (this, pass) = (Planned { order: &order, split, ..*self }, plan.passes[source]);
+        let counts = self.samples.of_epoch(pass).counts.clone();
+        this.memory(&this.walked(&EpochOrder::new(counts, &order, pass)))
+    }
+
+    fn staying_bytes(&self) -> u64 {
+        self.fetcher.reads.row_memory.as_ref().map_or(0, |row_memory| row_memory.room())
+    }
+
     /// The most bytes of row groups that are expected in memory at any step: those in use, those on their way
     /// for the next steps, and in the later part of the epoch those with which the next one begins. In stored
     /// order these wait for the row groups of this epoch; with a window, whose last row groups arrive early,
@@ -217,6 +275,20 @@ impl Planned<'_> {
     }
 }
 
+/// What was seen in an epoch.
+#[derive(Default)]
+struct Walked {
+    steps: u64,
+    rows: u64,
+    padded: u64,
+    stored_bytes: u64,
+    /// The parts in the order in which they are read.
+    entered: Vec<Entered>,
+    /// The most bytes of parts in use, and the first step with these.
+    peak: (u64, u64),
+    full_window_step: u64,
+}
+
 /// A part of the plan that is in use from a step on.
 struct Entered {
     step: u64,
@@ -226,9 +298,32 @@ struct Entered {
     total: u64,
 }
 
+impl MixMemory {
+    fn of_sources(memory: u64, plan: &Arc<MixedEpoch>, split: MixSplit, planned: &[Planned<'_>]) -> Self {
+        let each = planned.iter().enumerate().map(|(source, this)| this.memory_in(plan, source, split));
+        let each: Vec<MixMemory> = each.collect();
+        let sum = |of: fn(&MixMemory) -> u64| each.iter().map(of).fold(0, u64::saturating_add);
+        // The batches of several sources are copied into one.
+        let copy =
+            if planned.len() > 1 { planned.iter().map(|this| this.sizing.batch_bytes()).sum() } else { 0 };
+        let most_memory = sum(|source| source.most_memory).saturating_add(copy).min(memory);
+        // Each source counts the threads and the allocator, which they share.
+        let read = each.iter().filter(|source| source.expected_memory > 0).count() as u64;
+        let shared = read.saturating_sub(1) * OVERHEAD_BYTES;
+        let expected = sum(|source| source.expected_memory).saturating_add(copy).saturating_sub(shared);
+        MixMemory { expected_memory: expected.min(most_memory), most_memory }
+    }
+}
+
 impl RankPlan {
-    /// The plan of an epoch of a mix.
-    pub(super) fn of_mix(epoch: u64, plan: &MixedEpoch, split: MixSplit, memory: u64) -> Self {
+    /// The plan of an epoch of a mix of these sources, whose budget is `memory` bytes.
+    pub(super) fn of_mix(
+        epoch: u64,
+        plan: &Arc<MixedEpoch>,
+        split: MixSplit,
+        (memory, planned): (u64, &[Planned<'_>]),
+    ) -> Self {
+        let mixed = MixMemory::of_sources(memory, plan, split, planned);
         let skipped = plan.rows_skipped();
         let of_source = |(source, &rows): (usize, &u64)| {
             let rows = rows - skipped[source];
@@ -246,6 +341,7 @@ impl RankPlan {
             lanes: split.lanes,
             memory,
             reads: None,
+            mixed: Some(mixed),
             first_step: Some(plan.first_step),
             sources,
         }
@@ -261,6 +357,14 @@ impl fmt::Display for RankPlan {
                 "epoch {epoch}, rank {rank} of {world}: {steps} steps of {rows} rows over all ranks, {lanes} lanes, memory {}",
                 words(*memory)
             )?;
+            if let Some(MixMemory { expected_memory, most_memory }) = &self.mixed {
+                write!(
+                    f,
+                    ", peak memory about {}, at most {}",
+                    words(*expected_memory),
+                    words(*most_memory)
+                )?;
+            }
             for (number, SourcePlan { size, rows, passes, unread }) in self.sources.iter().enumerate() {
                 let share = 100.0 * *rows as f64 / self.rows.max(1) as f64;
                 write!(
@@ -282,11 +386,12 @@ impl fmt::Display for RankPlan {
             0 => String::new(),
             bytes => format!("; rows stay in memory, in {}, and are read once", words(bytes)),
         };
+        let read_again = reads.read_again.as_ref().map_or(String::new(), |why| format!("; {why}"));
         write!(
             f,
             "epoch {epoch}, rank {rank} of {world}: {steps} steps, {rows} rows ({} repeated, {} dropped), {} row groups of {}, \
              {lanes} lanes with a window of {} row groups, rows of {:.0} row groups in a batch ({:.0} if drawn uniformly{better}), peak memory \
-             about {}, at most {}; most row groups at step {}{staying}",
+             about {}, at most {}; most row groups at step {}{staying}{read_again}",
             reads.padded,
             reads.dropped,
             reads.row_groups,

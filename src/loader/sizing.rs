@@ -34,7 +34,7 @@ pub(super) const READ_AHEAD: usize = 2;
 
 /// The bytes that a run takes in addition to row groups and batches: for threads, and for what the allocator
 /// keeps.
-const OVERHEAD_BYTES: u64 = 16 << 20;
+pub(super) const OVERHEAD_BYTES: u64 = 16 << 20;
 
 /// How many batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -430,6 +430,11 @@ impl Sizing {
     /// The most bytes of one batch, which is granted alone, in addition to those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
+    }
+
+    /// The bytes of one batch, with rows of average length.
+    pub(super) fn batch_bytes(&self) -> u64 {
+        self.asked.batches.bytes
     }
 
     /// The memory that an epoch of this many steps is expected to take, if its row groups take this many

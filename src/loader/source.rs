@@ -10,7 +10,8 @@ use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collator;
 use super::dataset::read_row_ids;
 use super::pass::{Beginning, Pass};
-use super::pipe::{Engine, Planned, Work};
+use super::pipe::{Engine, Planned as PlannedPass, Work};
+use super::plan::Planned;
 use super::prefetch::PrefetchKey;
 use super::refill::Refill;
 use super::rewind::{LastAsked, SourceOrder};
@@ -20,6 +21,7 @@ use super::spec::LoaderSpec;
 use super::stats::StageStats;
 use super::tiers::Tiers;
 use super::withheld::{Withheld, place_of};
+use crate::cache::DiskCache;
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::reader::reads::Reads;
@@ -61,6 +63,8 @@ pub(super) struct Source {
     pub(super) warning: Mutex<Option<String>>,
     /// The choice of the form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
+    /// The cache, if it keeps nothing. `tiers` is `None` then.
+    pub(super) unkept: Option<Unkept>,
     /// The number of rows in the data sets before it.
     pub(super) first_number: u64,
 }
@@ -91,6 +95,14 @@ pub(super) struct Begun {
     pub(super) is_joined: bool,
 }
 
+/// A cache that keeps nothing of a data set.
+#[derive(Clone)]
+pub(super) struct Unkept {
+    pub(super) cache: DiskCache,
+    /// The reason, in a line.
+    pub(super) why: String,
+}
+
 /// The options that the user left open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
@@ -100,6 +112,19 @@ pub(super) struct Open {
 }
 
 impl Source {
+    /// Its cache, whether it keeps anything or not.
+    pub(super) fn cache(&self) -> Option<&DiskCache> {
+        let row_cache = self.fetcher.reads.row_cache.as_ref();
+        row_cache.map(|row_cache| row_cache.cache()).or(self.unkept.as_ref().map(|unkept| &unkept.cache))
+    }
+
+    /// The source in an order, for a summary of its reads.
+    pub(super) fn planned<'a>(&'a self, order: &'a OrderSpec) -> Planned<'a> {
+        let Source { selected: samples, fetcher, sizing, unkept, .. } = self;
+        let read_again = unkept.as_ref().map(|unkept| &*unkept.why);
+        Planned { samples, order, split: self.split(order), fetcher, sizing, read_again }
+    }
+
     /// Where row groups are read from; `is_exact` means that all of them are used at once.
     pub(super) fn row_groups(&self, is_exact: bool) -> Result<row_groups::Source> {
         let (runtime, pool) = self.engine.threads()?;
@@ -163,7 +188,7 @@ impl Source {
                 });
                 let (scouted, walked) = (deals.clone(), deals.clone());
                 let withheld = self.withheld.of_pass(&key, &split);
-                Planned {
+                PlannedPass {
                     withheld: if stands_in { withheld.throughout() } else { withheld },
                     key,
                     deals,
@@ -378,9 +403,8 @@ impl Source {
 
     /// A warning that has not been returned yet.
     pub(super) fn take_warning(&self) -> Option<String> {
-        let row_cache = self.fetcher.reads.row_cache.as_ref();
-        row_cache
-            .and_then(|row_cache| row_cache.cache().take_warning())
+        self.cache()
+            .and_then(DiskCache::take_warning)
             .or_else(|| self.monitor.take_failure())
             .or_else(|| self.warning.lock().unwrap_or_else(PoisonError::into_inner).take())
             .or_else(|| self.fetcher.reads.store.take_warning())

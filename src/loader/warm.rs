@@ -21,7 +21,8 @@ const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 impl Loader {
     /// Puts the rows of all ranks into the cache, if they fit and are not there yet, except those of row
     /// groups that are larger than memory. Ends the epoch that is under way. `done` is called with the number
-    /// of finished row groups and of all.
+    /// of finished row groups and of all. Does nothing if [`Tier::Auto`](crate::Tier::Auto) keeps nothing of
+    /// this data set: the statistics say why.
     ///
     /// # Errors
     /// There is no cache, or sources of a mix have none; a row group cannot be read; the loader was closed.
@@ -55,10 +56,12 @@ impl Loader {
                 .hint("call warm() on the loaders of its sources, before they are mixed"));
         }
         let source = self.sources.first();
-        let row_cache = source.fetcher.reads.row_cache.as_ref();
-        let row_cache = row_cache.ok_or_else(|| {
+        let cache = source.cache().ok_or_else(|| {
             Error::invalid("the loader has no cache to warm").hint("make the loader with `cache`")
         })?;
+        if source.unkept.is_some() {
+            return Ok(self.stats().cache.unwrap_or_default());
+        }
         source.engine.warmed();
         let share = share.then(|| share_of(source, self.sources.progress.get().epoch));
         let is_kept = |group: usize| {
@@ -100,7 +103,7 @@ impl Loader {
                 passed += row_groups as u64;
             }
         }
-        Ok(row_cache.cache().stats())
+        Ok(cache.stats())
     }
 }
 

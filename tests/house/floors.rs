@@ -30,6 +30,7 @@ const LOADER: [&[&str]; 19] = [
         "buffer_pool",
         "consumer",
         "deny",
+        "keeping",
         "lifecycle",
         "machine",
         "slow_start",

@@ -548,7 +548,7 @@ fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
 fn a_cache_is_warmed_to_the_last_row_group() {
     let (dir, folder) = (written(1, 120, 10, 100), TempDir::new().unwrap());
     let cache = forebay::DiskCache::open(folder.path(), 1 << 30).unwrap();
-    let loader = loader(&dir).cache(cache).build().unwrap();
+    let loader = loader(&dir).cache(cache).cache_tier(forebay::Tier::Rows).build().unwrap();
     let stats = loader.warm(|_, _| ()).unwrap();
     assert_eq!(stats.entries, 120);
 }

@@ -90,7 +90,9 @@ fn topology(draw: &mut Draw, folder: &Path) -> (Dataset, LoaderBuilder, u32) {
         builder = builder.deny(Deny::values("url", ["https://a.example/5", "https://a.example/17"]));
     }
     if draw.below(3) == 0 {
-        builder = builder.cache(DiskCache::open(folder.join("cache"), 1 << 28).unwrap());
+        builder = builder
+            .cache(DiskCache::open(folder.join("cache"), 1 << 28).unwrap())
+            .cache_tier(forebay::Tier::Rows);
     }
     (dataset, builder, world)
 }

@@ -138,7 +138,9 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             builder = builder.filter((col("n") % 7).not_eq(3));
         }
         if draw.below(3) == 0 {
-            builder = builder.cache(DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap());
+            builder = builder
+                .cache(DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap())
+                .cache_tier(forebay::Tier::Rows);
         }
         let plain = dataset.loader().columns(["n"]).row_id(true).build().unwrap();
         let mut numbers: HashMap<RowId, i64> = HashMap::new();
@@ -307,7 +309,7 @@ fn the_rows_of_an_epoch_follow_from_the_data_the_seed_and_its_number_alone() {
         assert_eq!(times(&seeded(Shuffle::exact(8).lanes(2)), 2, 2), expected);
         assert_eq!(times(&seeded(Shuffle::seeded(8).window_rows(20).lanes(4)).threads(1), 2, 2), expected);
         let cache = DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap();
-        let cached = alone.clone().cache(cache);
+        let cached = alone.clone().cache(cache).cache_tier(forebay::Tier::Rows);
         assert_eq!((times(&cached, 1, 2), times(&cached, 1, 2)), (expected.clone(), expected.clone()));
         assert_ne!(times(&alone, 1, 3), expected, "another epoch draws others");
         assert_ne!(

@@ -50,7 +50,8 @@ class DiskCache:
             JPEGs of the largest size that is needed, for stored images that are much larger.
         ``"auto"``
             ``"rows"`` at first, and another form if the loop waits for decoding and the disk has the space
-            and the speed for it. ``state_dict()`` records the form.
+            and the speed for it. ``state_dict()`` records the form. Rows of local files that are not slower
+            without the cache are not kept; ``stats()`` and ``plan()`` say why.
 
     Raises
     ------

@@ -204,7 +204,8 @@ impl LoaderBuilder {
 impl CheckedMix {
     /// The plan of this rank for an epoch.
     pub(super) fn plan(&self, epoch: u64) -> Result<RankPlan> {
-        Ok(RankPlan::of_mix(epoch, &self.run.epoch(epoch)?, self.split, self.memory))
+        let planned: Vec<_> = self.sources.iter().map(|source| source.settled.planned()).collect();
+        Ok(RankPlan::of_mix(epoch, &Arc::new(self.run.epoch(epoch)?), self.split, (self.memory, &planned)))
     }
 
     /// Starts the sources, on one pool of threads.

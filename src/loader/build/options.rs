@@ -375,7 +375,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// The form in which the cache keeps images. Default: [`Tier::Auto`].
+    /// The form in which the cache keeps images, and whether it keeps anything. Default: [`Tier::Auto`].
     ///
     /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times
     /// the disk space: 3 bytes for each pixel of the image, or of the result if no random crop comes first.
@@ -388,7 +388,9 @@ impl LoaderBuilder {
     /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch,
     /// the consumer waited for images to be decoded, the cache can hold all of them in that form, and the
     /// disk delivers them at least twice as fast as they came. If they then come slower than before, it
-    /// changes back. A loader that is ahead of its consumer keeps its form.
+    /// changes back. A loader that is ahead of its consumer keeps its form. Of local files without such
+    /// images it keeps nothing if all rows stay in memory, or if a trial shows that reading rows again is not
+    /// slower; [`stats`](crate::Loader::stats) say so.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         if let Some(cache) = &mut self.spec.cache {

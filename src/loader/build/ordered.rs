@@ -94,7 +94,7 @@ impl LoaderBuilder {
     }
 
     /// The cache, opened if it is not open yet.
-    fn open_cache(&self) -> Result<Option<DiskCache>> {
+    pub(super) fn open_cache(&self) -> Result<Option<DiskCache>> {
         match (&self.cache, &self.spec.cache) {
             (Some(open), _) => Ok(Some(open.clone())),
             (None, Some(spec)) => DiskCache::open(&spec.path, spec.max_bytes).map(Some),

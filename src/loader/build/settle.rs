@@ -18,8 +18,9 @@ use super::ordered::Ordered;
 use super::selected::Selected;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
 use crate::loader::dataset::read_row_ids;
+use crate::loader::plan::Planned;
 use crate::loader::sizing::{Batches, Sizing};
-use crate::loader::source::Open;
+use crate::loader::source::{Open, Unkept};
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::IoRuntime;
 use crate::loader::withheld::Withheld;
@@ -59,6 +60,8 @@ pub(super) struct Settled {
     pub(super) warning: Option<String>,
     /// The rows that are in no sample, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
+    /// The cache, if it keeps nothing.
+    pub(super) unkept: Option<Unkept>,
 }
 
 impl LoaderBuilder {
@@ -70,10 +73,15 @@ impl LoaderBuilder {
         let (reading, catalog) = (store.clone(), self.dataset.catalog.clone());
         io.wait_for(async move { reading.read_sample(&catalog).await })??;
         let named = self.without_patterns()?.with_stacks()?.decoded_by_schema(io, &store)?.with_fills()?;
-        let checked = named.checked(self.spec.clone(), store)?;
-        let selected = named.select(io, &checked)?;
-        let ordered = named.ordered(io, &checked, &selected)?;
-        named.sized(checked, selected, ordered)
+        named.kept_or_read_again(&self.spec, io, store)
+    }
+
+    /// Settles options without patterns of names. `spec` has them as they were given.
+    pub(super) fn arranged(&self, spec: &LoaderSpec, io: &IoRuntime, store: Store) -> Result<Settled> {
+        let checked = self.checked(spec.clone(), store)?;
+        let selected = self.select(io, &checked)?;
+        let ordered = self.ordered(io, &checked, &selected)?;
+        self.sized(checked, selected, ordered)
     }
 
     /// Whether the options name rows by their ids, or deliver ids.
@@ -112,6 +120,7 @@ impl LoaderBuilder {
             batches,
             beside,
             warning,
+            unkept: None,
         })
     }
 
@@ -141,6 +150,13 @@ impl LoaderBuilder {
 }
 
 impl Settled {
+    /// The options as a source in their order, for a summary of its reads.
+    pub(super) fn planned(&self) -> Planned<'_> {
+        let Settled { selected: samples, order, split, fetcher, sizing, unkept, .. } = self;
+        let read_again = unkept.as_ref().map(|unkept| &*unkept.why);
+        Planned { samples, order, split: *split, fetcher, sizing, read_again }
+    }
+
     /// The schema of batches.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.columns.schema

@@ -18,7 +18,7 @@ use crate::loader::collate::{Collator, held_schema};
 use crate::loader::handle::Loader;
 use crate::loader::lengths::Lengths;
 use crate::loader::pipe::{Engine, Means};
-use crate::loader::plan::{Planned, RankPlan};
+use crate::loader::plan::RankPlan;
 use crate::loader::rewind::LastAsked;
 use crate::loader::source::Source;
 use crate::loader::sources::Sources;
@@ -136,13 +136,14 @@ impl LoaderBuilder {
             warning: Mutex::new(settled.warning),
             spec,
             tiers,
+            unkept: settled.unkept,
             first_number,
         }
     }
 
     /// Describes what this rank would read in an epoch, like [`Loader::plan`] of the loader that
     /// [`build`](Self::build) makes: from footers alone, or after a scan of the filter's columns if there is
-    /// a filter. Starts no thread.
+    /// a filter, and after a trial with a row group if a cache is left to measurements. Starts no thread.
     ///
     /// # Errors
     /// The errors of [`build`](Self::build), except that no trace is written.
@@ -152,10 +153,7 @@ impl LoaderBuilder {
         }
         let this = self.clone().of_kept_files()?;
         let (io, store) = this.dataset.here()?;
-        let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
-        let planned =
-            Planned { samples: &selected, order: &order, split, fetcher: &fetcher, sizing: &sizing };
-        Ok(planned.plan(epoch))
+        Ok(this.settle(&io, store)?.planned().plan(epoch))
     }
 
     /// Keeps only the files that the filter does not rule out.

@@ -137,7 +137,11 @@ fn rows_in_a_cache_are_those_of_one_version_of_the_table() {
     let (folder, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     table(folder.path(), json!({"deleted": [1]}), json!({"deleted": []}));
     let cache = DiskCache::open(kept.path(), 1 << 30).unwrap();
-    let read = || rows(Dataset::open(folder.path()).unwrap().loader().cache(cache.clone()));
+    let read = || {
+        rows(
+            Dataset::open(folder.path()).unwrap().loader().cache(cache.clone()).cache_tier(crate::Tier::Rows),
+        )
+    };
     let before = (Dataset::open(folder.path()).unwrap().catalog.fingerprint, read());
     assert_eq!(read(), before.1);
     list(folder.path(), json!({"deleted": [2]}), json!({"deleted": []}));

@@ -90,7 +90,8 @@ impl fmt::Display for Stats {
         }
         writeln!(f, "store      {}", self.traffic)?;
         if let Some(cache) = &self.cache {
-            writeln!(f, "cache      {cache}")?;
+            let share = 100.0 * cache.writing / (cache.writing + working).max(f64::MIN_POSITIVE);
+            writeln!(f, "cache      {cache}; writing was {share:.1} % of the work")?;
         }
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(f, "rows       {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;

@@ -42,7 +42,12 @@ fn collect(folder: &Path, entries: &mut Vec<(PathBuf, Vec<u8>)>) {
 /// Returns the numbers of one epoch that is read through the cache.
 fn read(folder: &Path) -> Vec<i64> {
     let cache = DiskCache::open(folder.join("cache"), 64 << 20).unwrap();
-    let loader = Dataset::open(folder.join("data")).unwrap().loader().cache(cache).threads(1);
+    let loader = Dataset::open(folder.join("data"))
+        .unwrap()
+        .loader()
+        .cache(cache)
+        .cache_tier(forebay::Tier::Rows)
+        .threads(1);
     let loader = loader.columns(["number"]).shuffle(Shuffle::seeded(7)).build().unwrap();
     let numbers = |batch: forebay::Result<RecordBatch>| {
         batch.unwrap().column(0).as_primitive::<Int64Type>().values().to_vec()

@@ -1,0 +1,76 @@
+//! Notes: short texts that processes keep beside the entries, such as what was measured for a data set.
+
+use std::fs;
+use std::io::{self, Read, Write};
+
+use super::folder;
+use super::{DiskCache, Key};
+
+/// The most bytes that are read of a note; a longer one is as good as none.
+const MAX_NOTE_BYTES: u64 = 4096;
+
+impl DiskCache {
+    /// The note under `key`, as `parse` reads it; `None` if there is none that it can read.
+    pub(crate) fn note<T>(&self, key: &Key, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let mut text = String::new();
+        let file = folder::open(&self.0.space.folder.note(key.name())).ok()?;
+        file.take(MAX_NOTE_BYTES).read_to_string(&mut text).ok()?;
+        parse(&text)
+    }
+
+    /// Writes a note under `key`, and returns the one that holds from now on: an earlier one, if another
+    /// process was first and `parse` can read it. A note that cannot be written is lost.
+    pub(crate) fn keep_note<T>(&self, key: &Key, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        if let Err(error) = self.write_note(key, text, false)
+            && error.kind() == io::ErrorKind::AlreadyExists
+        {
+            let earlier = self.note(key, &parse);
+            if earlier.is_some() {
+                return earlier;
+            }
+            let _ = self.write_note(key, text, true);
+        }
+        parse(text)
+    }
+
+    fn write_note(&self, key: &Key, text: &str, again: bool) -> io::Result<()> {
+        let folder = &self.0.space.folder;
+        folder.prepare().map_err(io::Error::other)?;
+        if folder.make_room_for(key.name())? {
+            return Err(io::Error::other("a file is in the place of the subfolder"));
+        }
+        let path = folder.note(key.name());
+        if again {
+            folder::clear(&path)?;
+            fs::remove_file(&path)?;
+        }
+        folder::create(&path, false)?.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::datatypes::Schema;
+
+    use super::*;
+
+    #[test]
+    fn the_first_note_holds_until_the_cache_is_emptied() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(home.path().join("cache"), 1 << 20).unwrap();
+        let parse = |text: &str| text.parse::<u64>().ok();
+        let key = Key::new("data", 1, "v", 0, "all", &Schema::empty());
+        assert_eq!(cache.note(&key, parse), None);
+        assert_eq!(cache.keep_note(&key, "7", parse), Some(7));
+        assert_eq!(cache.keep_note(&key, "8", parse), Some(7), "another process was first");
+        assert_eq!(cache.note(&key, parse), Some(7));
+        let report = cache.verify().unwrap();
+        assert_eq!((report.sound, report.strange), (0, 0), "a note is no entry, and belongs to the cache");
+        cache.clear().unwrap();
+        assert_eq!(cache.note(&key, parse), None);
+
+        fs::write(cache.0.space.folder.note(key.name()), "torn").unwrap();
+        assert_eq!(cache.keep_note(&key, "9", parse), Some(9), "a note that is not one is replaced");
+        assert_eq!(cache.note(&key, parse), Some(9));
+    }
+}

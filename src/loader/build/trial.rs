@@ -1,0 +1,191 @@
+//! Measures what the rows of a data set cost on this processor: read again, and from a cache.
+//!
+//! One row group is decoded. Copies of its rows are then gathered into batches in two ways: at random places, as
+//! a cache has them, and in the order of a deal, into which narrow columns are brought after decoding. The
+//! copies are more than the second-level cache of a processor holds, as the rows of a window are.
+
+use std::time::Duration;
+
+use forebay_arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use forebay_arrow::compute::take;
+use forebay_arrow::fail::OrFail;
+use forebay_base::Result;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::settle::Settled;
+use crate::batch::{Selection, compact, gather, is_narrow};
+use crate::loader::threads::IoRuntime;
+use crate::reader;
+use crate::shard::{Mixing, Part, row_key};
+
+/// How many bytes of copies are gathered from, if a row group is smaller.
+const COPIED_BYTES: usize = 32 << 20;
+/// The most copies of a row group.
+const MAX_COPIES: usize = 64;
+/// The memory for row groups divided by this is the most that copies take.
+const COPIES_DIVISOR: u64 = 4;
+/// How many rows are gathered.
+const GATHERED_ROWS: usize = 32_768;
+/// The most rows of a batch that is gathered.
+const MAX_BATCH_ROWS: usize = 8192;
+/// Work is repeated, and the fastest time counts, until it has taken this long.
+const REPEATED: Duration = Duration::from_millis(20);
+const MAX_REPEATS: usize = 3;
+
+/// The processor time of a row, in seconds: decoded and gathered, and gathered from where it is kept.
+pub(super) struct Trial {
+    pub(super) again: f64,
+    pub(super) kept: f64,
+}
+
+impl Settled {
+    /// Measures rows of one row group, which is read for it. `None` if it cannot be read.
+    pub(super) fn trial(&self, io: &IoRuntime) -> Option<Trial> {
+        let samples = self.selected.of_epoch(0);
+        let counts = self.selected.row_counts();
+        let group = counts.iter().position(|rows| *rows > 0)?;
+        let part = Part { group: group as u32, start: 0, rows: counts[group] };
+        let reads = self.fetcher.reads.clone();
+        let read = io.wait_for(async move { reads.read_pages(group, None).await });
+        let chunks = read.ok()?.ok()?;
+        let decode = || reader::read(&self.fetcher, &samples, &part, chunks.clone(), self.sizing.row_groups);
+        let (decoding, rows) = fastest(decode).ok()?;
+        drop(chunks);
+        let is_shuffled = self.spec.shuffle.mixing != Mixing::Stored;
+        let most = usize::try_from(self.sizing.row_groups / COPIES_DIVISOR).unwrap_or(usize::MAX);
+        let batch = usize::try_from(self.spec.batch_size).unwrap_or(MAX_BATCH_ROWS).min(MAX_BATCH_ROWS);
+        let gathering = Gathering::of_rows(&rows, most.min(COPIED_BYTES), batch.max(1), is_shuffled)?;
+        let again = decoding.as_secs_f64() / rows.num_rows() as f64 + gathering.again().ok()?;
+        Some(Trial { again, kept: gathering.kept().ok()? })
+    }
+}
+
+/// Rows that are gathered, and their places.
+struct Gathering {
+    /// Each column, and its copies.
+    columns: Vec<Vec<ArrayRef>>,
+    rows: usize,
+    /// The places of the rows of each batch: anywhere, and in the order in which each copy is dealt.
+    at_random: Vec<Vec<(u32, u32)>>,
+    in_order: Vec<Vec<(u32, u32)>>,
+    /// The order of a deal.
+    deal: Vec<u32>,
+    is_shuffled: bool,
+}
+
+/// The places from which the rows of a batch come.
+#[derive(Clone, Copy)]
+enum Places {
+    /// The next row of a copy, for each row.
+    InOrder,
+    AtRandom,
+}
+
+impl Gathering {
+    /// `None` if there are no rows.
+    fn of_rows(rows: &RecordBatch, bytes: usize, batch: usize, is_shuffled: bool) -> Option<Self> {
+        let count = rows.num_rows();
+        let more = (bytes / rows.get_array_memory_size().max(1)).min(MAX_COPIES);
+        let copies = 1 + more;
+        let all = UInt32Array::from_iter_values(0..count as u32);
+        let copied = |column: &ArrayRef| -> Result<Vec<ArrayRef>> {
+            let more = (0..more).map(|_| compact(&take(column, &all, None).or_fail()?));
+            std::iter::once(Ok(column.clone())).chain(more).collect()
+        };
+        let columns = rows.columns().iter().map(copied).collect::<Result<_>>().ok()?;
+        // Each copy gives its rows in order, one copy after the other at random.
+        let mut next = vec![0u32; copies];
+        let random = |number: u64, below: usize| (row_key(0, number, 0) % below as u64) as u32;
+        let gathered = GATHERED_ROWS.min(count * copies) as u64;
+        let places = (0..gathered).map(|number| {
+            let source = random(number, copies);
+            let row = next[source as usize];
+            next[source as usize] = (row + 1) % count as u32;
+            (source, row)
+        });
+        let in_order: Vec<(u32, u32)> = places.collect();
+        let at_random =
+            (0..gathered).map(|number| (random(number, copies), random(gathered + number, count)));
+        let at_random: Vec<(u32, u32)> = at_random.collect();
+        let mut deal: Vec<u32> = (0..count as u32).collect();
+        deal.sort_by_cached_key(|row| row_key(0, u64::MAX, (*row).into()));
+        let batches = |places: Vec<(u32, u32)>| places.chunks(batch).map(<[_]>::to_vec).collect();
+        (count > 0).then(|| Gathering {
+            columns,
+            rows: count,
+            at_random: batches(at_random),
+            in_order: batches(in_order),
+            deal,
+            is_shuffled,
+        })
+    }
+
+    /// The time of a row after its decoding, in seconds.
+    fn again(&self) -> Result<f64> {
+        if !self.is_shuffled {
+            return self.gather(Places::InOrder, |_| true);
+        }
+        let is_dealt = |column: &Vec<ArrayRef>| is_narrow(column[0].data_type());
+        let deal = Selection::of_one(self.deal.clone());
+        let narrow = || self.columns.iter().filter(|column| is_dealt(column));
+        let (dealing, _) =
+            fastest(|| narrow().try_for_each(|column| gather(&[&column[0]], &deal, None).map(drop)))?;
+        let others = self.gather(Places::AtRandom, |column| !is_dealt(column))?;
+        Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(Places::InOrder, is_dealt)? + others)
+    }
+
+    /// The time of a row that is kept, in seconds.
+    fn kept(&self) -> Result<f64> {
+        self.gather(if self.is_shuffled { Places::AtRandom } else { Places::InOrder }, |_| true)
+    }
+
+    /// The time of a row at these places, in seconds, in the columns that are wanted.
+    fn gather(&self, places: Places, is_wanted: impl Fn(&Vec<ArrayRef>) -> bool) -> Result<f64> {
+        let batches = match places {
+            Places::InOrder => &self.in_order,
+            Places::AtRandom => &self.at_random,
+        };
+        let columns: Vec<Vec<&dyn Array>> = self
+            .columns
+            .iter()
+            .filter(|column| is_wanted(column))
+            .map(|column| column.iter().map(|copy| copy.as_ref()).collect())
+            .collect();
+        if columns.is_empty() {
+            return Ok(0.0);
+        }
+        let sources: Vec<u32> = (0..columns[0].len() as u32).collect();
+        let (took, _) = fastest(|| {
+            batches.iter().try_for_each(|rows| {
+                let selection = match places {
+                    Places::InOrder => Selection::near(rows.clone(), &sources),
+                    Places::AtRandom => Selection::new(rows.clone()),
+                };
+                columns.iter().try_for_each(|copies| gather(copies, &selection, None).map(drop))
+            })
+        })?;
+        let rows: usize = batches.iter().map(Vec::len).sum();
+        Ok(took.as_secs_f64() / rows.max(1) as f64)
+    }
+}
+
+/// Does work, again if it takes little time, and returns its least processor time.
+fn fastest<T>(mut work: impl FnMut() -> Result<T>) -> Result<(Duration, T)> {
+    let (mut least, mut all) = (Duration::MAX, Duration::ZERO);
+    let mut repeats = 0;
+    loop {
+        let started = processor_time();
+        let done = work()?;
+        let took = processor_time().saturating_sub(started);
+        (least, all, repeats) = (least.min(took), all + took, repeats + 1);
+        if all >= REPEATED || repeats >= MAX_REPEATS {
+            return Ok((least, done));
+        }
+    }
+}
+
+/// The processor time of this thread, on which other processes have no influence.
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+}
