@@ -90,8 +90,12 @@ impl fmt::Display for Stats {
         }
         writeln!(f, "store      {}", self.traffic)?;
         if let Some(cache) = &self.cache {
-            let share = 100.0 * cache.writing / (cache.writing + working).max(f64::MIN_POSITIVE);
-            writeln!(f, "cache      {cache}; writing was {share:.1} % of the work")?;
+            write!(f, "cache      {cache}")?;
+            if cache.writing > 0.0 {
+                let share = 100.0 * cache.writing / (cache.writing + working);
+                write!(f, "; writing was {share:.1} % of the work")?;
+            }
+            writeln!(f)?;
         }
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(f, "rows       {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
