@@ -795,7 +795,7 @@ class Loader:
         """Fills the cache before it is needed. This ends the epoch that is under way.
 
         Row groups that are in the cache already are not fetched again, and row groups that do not fit are
-        left out.
+        left out. Nothing is done where the tier ``"auto"`` keeps nothing of the data set.
 
         Parameters
         ----------
@@ -823,7 +823,8 @@ class Loader:
         Examples
         --------
         >>> import forebay as fb
-        >>> train = fb.Loader("data/train/", cache=fb.DiskCache("cache/", max_bytes="1GB"))
+        >>> cache = fb.DiskCache("cache/", max_bytes="1GB", tier="rows")
+        >>> train = fb.Loader("data/train/", cache=cache)
         >>> train.warm()["misses"]
         8
         >>> train.warm()["hits"]

@@ -159,7 +159,8 @@ def warm(train: Loader, *, share: bool = False, progress: Progress | None = None
     >>> import forebay as fb
     >>> from rich.console import Console
     >>> from rich.progress import Progress
-    >>> train = fb.Loader("data/train/", cache=fb.DiskCache("warm/", max_bytes="1GB"))
+    >>> cache = fb.DiskCache("warm/", max_bytes="1GB", tier="rows")
+    >>> train = fb.Loader("data/train/", cache=cache)
     >>> with Progress(console=Console(quiet=True)) as progress:
     ...     fb.rich.warm(train, progress=progress)["written"]
     8

@@ -126,7 +126,8 @@ def warm(train: Loader, *, share: bool = False, **options: Any) -> dict[str, Any
     Examples
     --------
     >>> import forebay as fb
-    >>> train = fb.Loader("data/train/", cache=fb.DiskCache("warmed/", max_bytes="1GB"))
+    >>> cache = fb.DiskCache("warmed/", max_bytes="1GB", tier="rows")
+    >>> train = fb.Loader("data/train/", cache=cache)
     >>> fb.tqdm.warm(train, disable=True)["written"]
     8
     """
