@@ -120,9 +120,9 @@ impl FixedLists {
         let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
         let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
         let mut runs = Runs::default();
-        selection.for_each(|source, row| {
+        selection.for_each_run(|source, row, rows| {
             let from = arrays[source].value_offset_at(row) as usize;
-            runs.push(source, from, from + length as usize);
+            runs.push(source, from, from + rows * length as usize);
         });
         let nulls = selection.nulls(sources);
         let lists = FixedLists { item, length, nulls, rows: selection.len() };
@@ -177,9 +177,15 @@ struct Runs {
 }
 
 impl Runs {
+    /// Adds the values `from..to`, which lengthen the last run if they follow it.
     fn push(&mut self, source: usize, from: usize, to: usize) {
         self.overflow |= to > u32::MAX as usize;
-        self.runs.push(Run { source: source as u32, start: from as u32, rows: (to - from) as u32 });
+        let (source, start, rows) = (source as u32, from as u32, (to - from) as u32);
+        match self.runs.last_mut() {
+            _ if rows == 0 => {}
+            Some(last) if last.source == source && last.end() == Some(start) => last.rows += rows,
+            _ => self.runs.push(Run { source, start, rows }),
+        }
         self.rows += to - from;
     }
 

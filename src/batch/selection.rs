@@ -62,6 +62,13 @@ pub struct Run {
     pub rows: u32,
 }
 
+impl Run {
+    /// The row after the last one; `None` if a run cannot go on there.
+    pub(super) fn end(&self) -> Option<u32> {
+        self.start.checked_add(self.rows)
+    }
+}
+
 /// The least average number of rows in a run. With fewer, copying row by row is as fast and needs no list of
 /// runs.
 const MIN_RUN_ROWS: usize = 8;
@@ -82,6 +89,11 @@ const BLOCK_ROWS: usize = 1 << 13;
 /// each source has some rows in it. A second-level cache must hold their values, and 16 bits must be able to
 /// count them.
 const MAX_BLOCK_ROWS: usize = 1 << 15;
+
+/// The number of values that are copied together if runs are short: a copy of known size needs no call.
+const COPIED_TOGETHER: usize = 8;
+/// The largest average number of values in a run that is short.
+const MAX_SHORT_RUN: usize = 64;
 
 /// How many runs ahead are fetched into the cache.
 const RUNS_AHEAD: usize = 4;
@@ -334,6 +346,17 @@ impl Selection {
         }
     }
 
+    /// Calls `visit` with the source, the first row and the number of rows of each run, one by one for rows
+    /// that are not known to be consecutive.
+    pub(super) fn for_each_run(&self, mut visit: impl FnMut(usize, usize, usize)) {
+        match self {
+            Selection::Runs { runs, .. } => {
+                runs.iter().for_each(|run| visit(run.source as usize, run.start as usize, run.rows as usize))
+            }
+            rows => rows.for_each(|source, row| visit(source, row, 1)),
+        }
+    }
+
     /// Appends the selected rows, each of which has `stride` values of fixed size.
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
@@ -368,6 +391,9 @@ impl Selection {
                     }
                     from = to;
                 }
+            }
+            Selection::Runs { runs, rows } if rows * stride <= runs.len() * MAX_SHORT_RUN => {
+                copy_short_runs(runs, sources, stride, rows * stride, out);
             }
             Selection::Runs { runs, .. } => {
                 for run in runs {
@@ -464,6 +490,37 @@ impl Selection {
             nulls.iter().map(|nulls| nulls.map(NullBuffer::inner)).collect();
         let nulls = NullBuffer::new(self.bits(&bits));
         (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// Appends the `count` values of runs. The last values that are copied together may be those of other rows,
+/// which the next run overwrites.
+fn copy_short_runs<T: Copy + Default>(
+    runs: &[Run],
+    sources: &[&[T]],
+    stride: usize,
+    count: usize,
+    out: &mut Vec<T>,
+) {
+    let begin = out.len();
+    out.resize(begin + count, T::default());
+    let mut rest = &mut out[begin..];
+    let values = |run: &Run| &sources[run.source as usize][run.start as usize * stride..];
+    runs.iter().take(RUNS_AHEAD).for_each(|run| prefetch(&values(run)[..run.rows as usize * stride]));
+    for (at, run) in runs.iter().enumerate() {
+        if let Some(next) = runs.get(at + RUNS_AHEAD) {
+            prefetch(&values(next)[..next.rows as usize * stride]);
+        }
+        let (from, length) = (values(run), run.rows as usize * stride);
+        let whole = length.next_multiple_of(COPIED_TOGETHER);
+        match (from.get(..whole), rest.get_mut(..whole)) {
+            (Some(from), Some(to)) if length <= MAX_SHORT_RUN => {
+                let (from, to) = (from.as_chunks::<COPIED_TOGETHER>().0, to.as_chunks_mut().0);
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            }
+            _ => rest[..length].copy_from_slice(&from[..length]),
+        }
+        rest = &mut rest[length..];
     }
 }
 
@@ -604,6 +661,36 @@ mod tests {
         let expected: BooleanBuffer =
             picks.map(|(source, row)| bits[source].is_none_or(|bits| bits.value(row))).collect();
         assert_eq!(selection.bits(&bits), expected);
+    }
+
+    /// Some runs are long, some end where their source ends, and some rows have several values.
+    #[test]
+    fn short_runs_are_copied_as_far_as_they_go() {
+        let values: Vec<Vec<u16>> = (0..3).map(|source| (source..1_200 + source).collect()).collect();
+        let sources: Vec<&[u16]> = values.iter().map(Vec::as_slice).collect();
+        for stride in [1, 3] {
+            let rows = values[0].len() as u32 / stride;
+            let lengths = [0, 1, 7, 8, 9, 31, 64, 65, 200].into_iter();
+            let runs = lengths.enumerate().flat_map(|(at, length)| {
+                [at as u32, rows - length].map(|start| Run { source: at as u32 % 3, start, rows: length })
+            });
+            // Most runs are so short that all of them count as short.
+            let runs: Vec<Run> =
+                runs.chain((0..40).map(|at| Run { source: 1, start: at, rows: 2 })).collect();
+            let count = runs.iter().map(|run| run.rows as usize).sum::<usize>();
+            assert!(count * stride as usize <= runs.len() * MAX_SHORT_RUN);
+            let expected: Vec<u16> = runs
+                .iter()
+                .flat_map(|run| {
+                    let (from, to) = (run.start * stride, (run.start + run.rows) * stride);
+                    &values[run.source as usize][from as usize..to as usize]
+                })
+                .copied()
+                .collect();
+            let mut found = vec![9];
+            Selection::Runs { runs, rows: count }.copy(&sources, stride as usize, &mut found);
+            assert!(found[0] == 9 && found[1..] == expected, "stride {stride}");
+        }
     }
 
     /// The test uses the largest number of parts that is worthwhile, and one more. The borders between parts

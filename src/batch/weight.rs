@@ -103,7 +103,7 @@ impl<'a> Lengths<'a> {
                     return Lengths::Vectors(vectors);
                 }
                 let fields = array.as_struct().columns().iter();
-                Lengths::Struct(fields.map(|field| Lengths::within(field.as_ref())).collect())
+                Lengths::of_fields(fields.map(|field| Lengths::within(field.as_ref())).collect())
             }
             other => Lengths::Fixed(width(other)),
         }
@@ -114,23 +114,39 @@ impl<'a> Lengths<'a> {
         Lengths::Views(array.views(), bytes.max(u64::from(MAX_INLINE_VIEW_LEN)))
     }
 
+    /// The lengths of structures: one number, if all of their fields have one.
+    fn of_fields(fields: Vec<Lengths<'a>>) -> Self {
+        let fixed = fields.iter().map(|field| match field {
+            Lengths::Fixed(bytes) => Some(*bytes),
+            _ => None,
+        });
+        fixed.sum::<Option<u64>>().map_or(Lengths::Struct(fields), Lengths::Fixed)
+    }
+
     fn at(&self, row: usize) -> u64 {
+        self.between(row, row + 1)
+    }
+
+    /// The bytes of the rows `from..to`, which the array has. The items of consecutive lists are consecutive
+    /// too, so they are weighed together.
+    fn between(&self, from: usize, to: usize) -> u64 {
+        let rows = (to - from) as u64;
         match self {
             // The length of a view is its first 32 bits.
-            Lengths::Views(views, most) => OFFSET + u64::from(views[row] as u32).min(*most),
+            Lengths::Views(views, most) => {
+                let lengths = views[from..to].iter().map(|view| u64::from(*view as u32).min(*most));
+                rows * OFFSET + lengths.sum::<u64>()
+            }
             Lengths::Lists(offsets, items) => {
-                OFFSET + items.between(offsets[row] as usize, offsets[row + 1] as usize)
+                rows * OFFSET + items.between(offsets[from] as usize, offsets[to] as usize)
             }
             Lengths::LongLists(offsets, items) => {
-                OFFSET + items.between(offsets[row] as usize, offsets[row + 1] as usize)
+                rows * OFFSET + items.between(offsets[from] as usize, offsets[to] as usize)
             }
-            Lengths::FixedLists(length, items) => items.between(row * length, (row + 1) * length),
-            Lengths::Struct(fields) => fields.iter().map(|field| field.at(row)).sum(),
-            Lengths::Vectors(vectors) => {
-                let length = vectors.length(row).ok().flatten().unwrap_or(0);
-                OFFSET + length as u64 * size_of::<f64>() as u64
-            }
-            Lengths::Fixed(bytes) => *bytes,
+            Lengths::FixedLists(length, items) => items.between(from * length, to * length),
+            Lengths::Struct(fields) => fields.iter().map(|field| field.between(from, to)).sum(),
+            Lengths::Vectors(vectors) => (from..to).map(|row| vector(vectors, row)).sum(),
+            Lengths::Fixed(bytes) => rows * bytes,
         }
     }
 }
@@ -144,11 +160,14 @@ impl<'a> ItemWeight<'a> {
     fn between(&self, from: usize, to: usize) -> u64 {
         let from = from.min(self.most);
         let to = to.clamp(from, self.most);
-        match &*self.each {
-            Lengths::Fixed(bytes) => (to - from) as u64 * bytes,
-            each => (from..to).map(|item| each.at(item)).sum(),
-        }
+        self.each.between(from, to)
     }
+}
+
+/// The bytes of a vector, as the list that is delivered.
+fn vector(vectors: &Vectors<'_>, row: usize) -> u64 {
+    let length = vectors.length(row).ok().flatten().unwrap_or(0);
+    OFFSET + length as u64 * size_of::<f64>() as u64
 }
 
 /// The most bytes of one item of a list.
@@ -166,8 +185,9 @@ fn width(data_type: &DataType) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use forebay_arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
-    use forebay_arrow::datatypes::Int32Type;
+    use forebay_arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray, StructArray};
+    use forebay_arrow::buffer::OffsetBuffer;
+    use forebay_arrow::datatypes::{Field, Int32Type};
     use forebay_arrow::vectors::stored as vectors;
 
     use super::*;
@@ -206,5 +226,28 @@ mod tests {
         assert_eq!(heaviest(&[&lists], &[(0, 1), (0, 0), (0, 2)]), 16);
         let numbers = Int32Array::from(vec![1, 2, 3]);
         assert_eq!(longest(&numbers), 0, "counted elsewhere");
+    }
+
+    #[test]
+    fn items_of_a_list_take_what_their_fields_take() {
+        let field = |name: &str, array: &ArrayRef| {
+            (Arc::new(Field::new(name, array.data_type().clone(), true)), array.clone())
+        };
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1; 5]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "", "four", "", "more than twelve"]));
+        let lists = |structs: StructArray| -> ArrayRef {
+            let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([2, 0, 3]);
+            Arc::new(ListArray::new(item, offsets, Arc::new(structs), None))
+        };
+        let fixed = lists(StructArray::from(vec![field("a", &numbers), field("b", &numbers)]));
+        let each = |lists: &ArrayRef| weigh_each(&[lists], &[(0, 0), (0, 1), (0, 2)]);
+        assert_eq!(each(&fixed), [8 + 2 * 8, 8, 8 + 3 * 8]);
+        let mixed = lists(StructArray::from(vec![field("a", &numbers), field("b", &texts)]));
+        assert_eq!(each(&mixed), [8 + 2 * (4 + 8) + 1, 8, 8 + 3 * (4 + 8) + 4 + 16]);
+        assert_eq!(longest(&mixed), 8 + 3 * (4 + 8) + 4 + 16);
+        let outer = Arc::new(Field::new("item", mixed.data_type().clone(), true));
+        let nested = ListArray::new(outer, OffsetBuffer::from_lengths([2, 1]), mixed, None);
+        assert_eq!(weigh_each(&[&nested], &[(0, 0), (0, 1)]), [8 + 33 + 8, 8 + 64]);
     }
 }
