@@ -7,11 +7,11 @@ use super::buffer::Buffer;
 use super::canvas::spread_image;
 use super::depth::Depth;
 use super::effects::{BlurScratch, blur_bytes};
-use super::finish::{ValueTable, finish, is_plain};
+use super::finish::{Finisher, is_plain, mirror_in_place};
 use super::frame::Frame;
 use super::geometry::{Mirror, Rect};
 use super::pixels::{orient, transposes};
-use super::resample::{Decoded, Resampler, resampling_bytes};
+use super::resample::{Decoded, Resampler, STRIP_ROWS, resampling_bytes};
 use super::rotation::Turn;
 use super::shown::Shown;
 use super::spec::{Image, Size};
@@ -66,7 +66,7 @@ pub(super) struct Whole {
 #[derive(Default)]
 pub(super) struct Output {
     resampler: Resampler,
-    table: ValueTable,
+    finisher: Finisher,
     /// Pixels at the target size, if the slot needs them in another form, or if they are turned afterwards.
     target: Buffer,
     blur: BlurScratch,
@@ -139,19 +139,32 @@ impl Output {
         frame: &Frame,
         slot: &mut [u8],
     ) -> Result<()> {
-        let size = image.size();
-        if let Some(pixels) = decoded.shown_whole(&frame.sampling, size)
-            && frame.effects.keep_pixels()
-        {
-            finish(image, (pixels, decoded.depth), frame.mirror, &mut self.table, slot);
-            return Ok(());
+        let Output { resampler, finisher, target, blur } = self;
+        let (size, mirror) = (image.size(), frame.mirror);
+        let (width, height) = (size.width as usize, size.height as usize);
+        let row = width * decoded.pixel_bytes();
+        if frame.effects.keep_pixels() {
+            if let Some(pixels) = decoded.shown_whole(&frame.sampling, size)
+                && mirror == Mirror::default()
+            {
+                finisher.finish(image, 0, (pixels, decoded.depth), slot);
+                return Ok(());
+            }
+            let strip = target.take(row * STRIP_ROWS.min(height));
+            let mut write = |first, pixels: &[u8]| {
+                finisher.finish(image, first * width, (pixels, decoded.depth), slot);
+            };
+            if resampler.resample_in_strips(decoded, &frame.sampling, (size, mirror), strip, &mut write) {
+                return Ok(());
+            }
         }
-        let target = self.target.take(size.width as usize * size.height as usize * decoded.pixel_bytes());
-        self.resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
+        let target = target.take(row * height);
+        resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
         if decoded.depth == Depth::Eight {
-            frame.effects.apply(target, size, decoded.channels, &mut self.blur);
+            frame.effects.apply(target, size, decoded.channels, blur);
         }
-        finish(image, (target, decoded.depth), frame.mirror, &mut self.table, slot);
+        mirror_in_place(mirror, target, size, decoded.pixel_bytes());
+        finisher.finish(image, 0, (target, decoded.depth), slot);
         Ok(())
     }
 
@@ -174,7 +187,7 @@ impl Output {
         }
         if !is_plain(image) {
             target.copy_from_slice(&slot[..bytes]);
-            finish(image, (target, depth), Mirror::default(), &mut self.table, slot);
+            self.finisher.finish(image, 0, (target, depth), slot);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod decoded;
 mod part;
 #[cfg(target_arch = "x86_64")]
 mod source;
+mod target;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -23,6 +24,8 @@ use super::spec::{LUMA, Resampling, Size};
 pub(super) use decoded::Decoded;
 use part::Part;
 pub(super) use part::reduced;
+use target::ResizeTarget;
+pub(super) use target::STRIP_ROWS;
 
 /// A thread's intermediate rows and weights.
 #[derive(Default)]
@@ -44,18 +47,50 @@ impl Resampler {
         (size, mirror): (Size, Mirror),
         target: &mut [u8],
     ) -> Result<()> {
-        let view = reduced(sampling.view, decoded.reduction);
-        let part = Part::covering(sampling, decoded.reduction, view);
-        #[cfg(target_arch = "x86_64")]
-        if sampling.resampling == Resampling::Bilinear
-            && (self.avx512.resize(decoded, (view, part), (size, mirror), target)
-                || self.avx2.resize(decoded, (view, part), (size, mirror), target))
-        {
+        if self.in_registers(decoded, sampling, (size, mirror), ResizeTarget::Whole(target)) {
             return Ok(());
         }
+        let view = reduced(sampling.view, decoded.reduction);
+        let part = Part::covering(sampling, decoded.reduction, view);
         self.with_library(decoded, (view, part), (size, sampling.resampling), target)?;
         mirror_in_place(mirror, target, size, decoded.pixel_bytes());
         Ok(())
+    }
+
+    /// Works like [`resample`](Self::resample), but hands the rows on as they are made: `write` gets the
+    /// number of the first one, and up to [`STRIP_ROWS`] of them in `strip`, which has memory for as many.
+    /// Returns whether it did: some samplings need the whole target.
+    pub(super) fn resample_in_strips(
+        &mut self,
+        decoded: Decoded<'_>,
+        sampling: &Sampling,
+        target: (Size, Mirror),
+        strip: &mut [u8],
+        write: &mut dyn FnMut(usize, &[u8]),
+    ) -> bool {
+        self.in_registers(decoded, sampling, target, ResizeTarget::Strips { strip, write })
+    }
+
+    /// Resizes with the instructions of this machine. Returns whether it did.
+    #[cfg(target_arch = "x86_64")]
+    fn in_registers(
+        &mut self,
+        decoded: Decoded<'_>,
+        sampling: &Sampling,
+        (size, mirror): (Size, Mirror),
+        mut target: ResizeTarget<'_>,
+    ) -> bool {
+        let view = reduced(sampling.view, decoded.reduction);
+        let part = Part::covering(sampling, decoded.reduction, view);
+        sampling.resampling == Resampling::Bilinear
+            && (self.avx512.resize(decoded, (view, part), (size, mirror), &mut target)
+                || self.avx2.resize(decoded, (view, part), (size, mirror), &mut target))
+    }
+
+    /// No other machine has them.
+    #[cfg(not(target_arch = "x86_64"))]
+    fn in_registers(&mut self, _: Decoded<'_>, _: &Sampling, _: (Size, Mirror), _: ResizeTarget<'_>) -> bool {
+        false
     }
 
     /// Works like [`resample`](Self::resample) for any pixels on any machine, without mirroring.

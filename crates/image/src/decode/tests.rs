@@ -131,3 +131,37 @@ fn views_that_are_not_made_of_the_same_pixels_are_refused() {
     let error = decode_views(&Workspace::of_one(1 << 24), &jpeg(), &mut [view]).unwrap_err();
     assert_eq!(error.to_string(), "a slot of 3 bytes for an image of 192");
 }
+
+/// Whichever way a slot is filled, the bytes are what all other forms are made of.
+#[test]
+fn other_number_types_and_layouts_are_made_of_the_bytes() {
+    const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+    const STD: [f32; 3] = [0.229, 0.224, 0.225];
+    let crop = Image::random_resized_crop(50).scale((0.3, 1.0)).flip().vertical_flip();
+    let images = [
+        crop.clone(),
+        crop.clone().color_jitter(0.4, 0.4, 0.2, 0.1),
+        crop.clone().grayscale(),
+        Image::resize(HEIGHT, WIDTH).flip(),
+        Image::center_crop(33).resize_shorter(50),
+    ];
+    for (image, file) in images.iter().flat_map(|image| [(image, jpeg()), (image, png())]) {
+        for key in (0..6).map(RowKey) {
+            let decoded = |image: &Image| image.decode(&file, key).unwrap().bytes().to_vec();
+            let (bytes, channels) = (decoded(image), image.channels());
+            let planar = image.clone().layout(Layout::Nchw);
+            let planes: Vec<u8> =
+                (0..channels).flat_map(|c| bytes.iter().skip(c).step_by(channels).copied()).collect();
+            let value = |c: usize, level: u8| (f32::from(level) / 255.0 - MEAN[c]) / STD[c];
+            let floats = |levels: &[u8], channel: &dyn Fn(usize) -> usize| -> Vec<u8> {
+                let values = levels.iter().enumerate().map(|(at, level)| value(channel(at), *level));
+                values.flat_map(f32::to_ne_bytes).collect()
+            };
+            let plane = bytes.len() / channels;
+            let normal = |image: &Image| image.clone().normalize(MEAN, STD).dtype(PixelType::F32);
+            assert!(decoded(&planar) == planes, "{image} {key:?}");
+            assert!(decoded(&normal(image)) == floats(&bytes, &|at| at % channels), "{image} {key:?}");
+            assert!(decoded(&normal(&planar)) == floats(&planes, &|at| at / plane), "{image} {key:?}");
+        }
+    }
+}

@@ -13,10 +13,9 @@ use super::super::spec::Size;
 use super::decoded::Decoded;
 use super::part::Part;
 use super::source::RowSource;
+use super::target::{ResizeTarget, STRIP_ROWS as ROWS};
 use super::weights::{LineWeights, TAPS};
 
-/// The number of rows that are made at a time, for which lanes are loaded once.
-const ROWS: usize = 4;
 /// The number of bytes of a register.
 const REGISTER: usize = 64;
 /// The number of bytes of two registers.
@@ -76,7 +75,7 @@ impl Avx512 {
         decoded: Decoded<'_>,
         (view, part): (Rect, Part),
         (size, mirror): (Size, Mirror),
-        target: &mut [u8],
+        target: &mut ResizeTarget<'_>,
     ) -> bool {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
@@ -103,7 +102,7 @@ impl Avx512 {
         decoded: Decoded<'_>,
         (view, part): (Rect, Part),
         (size, mirror): (Size, Mirror),
-        target: &mut [u8],
+        target: &mut ResizeTarget<'_>,
     ) -> Option<()> {
         let channels = decoded.channels;
         let Avx512 { across, down, lanes, rows } = self;
@@ -121,10 +120,12 @@ impl Avx512 {
         }
         let rows = &mut rows[..pitch * ROWS];
         let row = size.width as usize * channels;
-        for (at, some) in target[..row * size.height as usize].chunks_mut(row * ROWS).enumerate() {
-            let count = some.len() / row;
-            for (to, y) in rows.chunks_exact_mut(pitch).zip(at * ROWS..).take(count) {
-                let y = if mirror.down { size.height as usize - 1 - y } else { y };
+        let height = size.height as usize;
+        for first in (0..height).step_by(ROWS) {
+            let made = first..height.min(first + ROWS);
+            let some = target.rows(&made, row)?;
+            for (to, y) in rows.chunks_exact_mut(pitch).zip(made.clone()) {
+                let y = if mirror.down { height - 1 - y } else { y };
                 match down.fours {
                     1 => source_row::<1>(source, down, y, to)?,
                     2 => source_row::<2>(source, down, y, to)?,
@@ -141,6 +142,7 @@ impl Avx512 {
                 (3, _) => write_rows::<3, true>(lanes, precision, rows, some, row)?,
                 _ => write_rows::<MAX_FOURS, true>(lanes, precision, rows, some, row)?,
             }
+            target.made(&made, row);
         }
         Some(())
     }

@@ -10,7 +10,7 @@ fn pixels_are_those_of_the_library() {
     let mut draws = Draws::new(RowKey(7));
     let mut resampler = Resampler::default();
     #[cfg(target_arch = "x86_64")]
-    let [mut with_avx2, mut far] = [0; 2];
+    let [mut in_strips, mut with_avx2, mut far] = [0; 3];
     for round in 0..4_000 {
         let below = |draws: &mut Draws, most: u32| 1 + draws.below(most);
         let (most, largest) = match round % 16 {
@@ -53,15 +53,37 @@ fn pixels_are_those_of_the_library() {
             "round {round}: {decoded_rect:?} {sampling:?} to {size:?}, {mirror:?}",
             decoded_rect = rect
         );
+        found.fill(0);
+        let row = size.width as usize * channels;
+        let mut strip = vec![0; row * STRIP_ROWS];
+        let mut write = |first: usize, rows: &[u8]| found[first * row..][..rows.len()].copy_from_slice(rows);
+        if resampler.resample_in_strips(decoded, &sampling, (size, mirror), &mut strip, &mut write) {
+            assert!(
+                found == expected,
+                "round {round}, strips: {rect:?} {sampling:?} to {size:?}, {mirror:?}"
+            );
+            #[cfg(target_arch = "x86_64")]
+            {
+                in_strips += 1;
+            }
+        }
         #[cfg(target_arch = "x86_64")]
         {
             found.fill(0);
-            let is_done = resampler.avx2.resize(decoded, (view, part), (size, mirror), &mut found);
+            let is_done = resampler.avx2.resize(
+                decoded,
+                (view, part),
+                (size, mirror),
+                &mut ResizeTarget::Whole(&mut found),
+            );
             assert!(!is_done || found == expected, "round {round}, AVX2: {rect:?} {sampling:?} to {size:?}");
             with_avx2 += usize::from(is_done);
             far += usize::from(is_done && box_width > 3.5 * f64::from(size.width));
         }
     }
     #[cfg(target_arch = "x86_64")]
-    assert!(with_avx2 > 2_500 && far > 150 || !avx2::is_here(), "{with_avx2}, {far} of large scales");
+    assert!(
+        in_strips > 2_500 && with_avx2 > 2_500 && far > 150 || !avx2::is_here(),
+        "{in_strips} in strips, {with_avx2}, {far} of large scales"
+    );
 }

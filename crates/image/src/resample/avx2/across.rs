@@ -7,8 +7,9 @@
 
 use std::arch::x86_64::*;
 
+use super::super::target::STRIP_ROWS as ROWS;
 use super::super::weights::LineWeights;
-use super::constants::{MOST_PAIRS, PAIR, REGISTER, ROWS};
+use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
 /// The number of halves of a register.
 const HALVES: usize = 2;

@@ -1,7 +1,5 @@
 //! The sizes of the steps in which rows are made.
 
-/// The number of rows that are made at a time, for which instructions are loaded once.
-pub(super) const ROWS: usize = 4;
 /// The number of bytes of a register.
 pub(super) const REGISTER: usize = 32;
 /// The number of weights that are multiplied together.

@@ -9,7 +9,7 @@ mod constants;
 mod down;
 
 use across::Lanes;
-use constants::{MOST_PAIRS, REGISTER, ROWS};
+use constants::{MOST_PAIRS, REGISTER};
 use forebay_base::processor;
 
 use super::super::depth::Depth;
@@ -18,6 +18,7 @@ use super::super::spec::Size;
 use super::decoded::Decoded;
 use super::part::Part;
 use super::source::RowSource;
+use super::target::{ResizeTarget, STRIP_ROWS as ROWS};
 use super::weights::LineWeights;
 
 const CACHE_LINE: usize = 64;
@@ -45,7 +46,7 @@ impl Avx2 {
         decoded: Decoded<'_>,
         (view, part): (Rect, Part),
         (size, mirror): (Size, Mirror),
-        target: &mut [u8],
+        target: &mut ResizeTarget<'_>,
     ) -> bool {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
@@ -71,7 +72,7 @@ impl Avx2 {
         decoded: Decoded<'_>,
         (view, part): (Rect, Part),
         (size, mirror): (Size, Mirror),
-        target: &mut [u8],
+        target: &mut ResizeTarget<'_>,
     ) -> Option<()> {
         let channels = decoded.channels;
         let Avx2 { across, down, lanes, rows } = self;
@@ -90,14 +91,17 @@ impl Avx2 {
         }
         let rows = &mut rows[..pitch * ROWS];
         let row = size.width as usize * channels;
-        for (at, some) in target[..row * size.height as usize].chunks_mut(row * ROWS).enumerate() {
+        let height = size.height as usize;
+        for first in (0..height).step_by(ROWS) {
+            let made = first..height.min(first + ROWS);
+            let some = target.rows(&made, row)?;
             prefetch(some);
-            let count = some.len() / row;
-            for (to, y) in rows.chunks_exact_mut(pitch).zip(at * ROWS..).take(count) {
-                let y = if mirror.down { size.height as usize - 1 - y } else { y };
+            for (to, y) in rows.chunks_exact_mut(pitch).zip(made.clone()) {
+                let y = if mirror.down { height - 1 - y } else { y };
                 down::source_row(source, down, y, to)?;
             }
             across::write_rows(lanes, across, rows, some, row)?;
+            target.made(&made, row);
         }
         Some(())
     }

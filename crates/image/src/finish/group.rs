@@ -1,0 +1,105 @@
+//! How groups of levels of 8 bits are converted in registers.
+//!
+//! A group of levels fills three registers of the result: a plane each, or one after another. A quotient
+//! `x / y` is computed as `x * h + x * r` with one rounding, where `h` is `1 / y` as a float, and `r` is what
+//! `h` lacks. That is nearly always the rounded quotient; where it is not for one of the 256 levels, the
+//! [table](super::table) is used instead.
+
+use super::super::pixel_type::{Layout, PixelType};
+use super::super::spec::{LUMA, Normalize, RGB};
+use super::values::{FinishKey, WHITE};
+
+/// The number of registers of a group.
+pub(super) const VECTORS: usize = RGB;
+
+/// The float nearest to `1 / y`, and the float nearest to what it lacks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inverse {
+    pub(super) nearest: f32,
+    pub(super) rest: f32,
+}
+
+impl Inverse {
+    pub(super) fn of(divisor: f32) -> Inverse {
+        let exact = f64::from(divisor).recip();
+        let nearest = exact as f32;
+        Inverse { nearest, rest: (exact - f64::from(nearest)) as f32 }
+    }
+}
+
+/// How a group of levels is converted, with registers that have `LANES` floats.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Group<const LANES: usize> {
+    /// The place of each result's level in the group.
+    pub(super) places: [[u32; LANES]; VECTORS],
+    pub(super) mean: [[f32; LANES]; VECTORS],
+    /// The inverse of the standard deviation.
+    pub(super) inverse: [[f32; LANES]; VECTORS],
+    pub(super) rest: [[f32; LANES]; VECTORS],
+    /// The inverse of [`WHITE`].
+    pub(super) white: Inverse,
+    pub(super) pixel_type: PixelType,
+    /// Whether each register belongs to a plane of its own.
+    in_planes: bool,
+    channels: usize,
+}
+
+impl<const LANES: usize> Group<LANES> {
+    /// The number of levels of a group.
+    pub(super) const LEVELS: usize = VECTORS * LANES;
+
+    pub(super) fn new(key: &FinishKey) -> Group<LANES> {
+        let in_planes = key.channels != LUMA && key.layout == Layout::Nchw;
+        let place = |vector: usize, lane: usize| match in_planes {
+            true => lane * VECTORS + vector,
+            false => vector * LANES + lane,
+        };
+        let Normalize { mean, std } =
+            key.normalize.unwrap_or(Normalize { mean: [0.0; RGB], std: [1.0; RGB] });
+        let inverses = std.map(Inverse::of);
+        let filled = |value: &dyn Fn(usize) -> f32| {
+            std::array::from_fn(|vector| {
+                std::array::from_fn(|lane| value(place(vector, lane) % key.channels))
+            })
+        };
+        Group {
+            places: std::array::from_fn(|vector| std::array::from_fn(|lane| place(vector, lane) as u32)),
+            mean: filled(&|channel| mean[channel]),
+            inverse: filled(&|channel| inverses[channel].nearest),
+            rest: filled(&|channel| inverses[channel].rest),
+            white: Inverse::of(WHITE),
+            pixel_type: key.pixel_type,
+            in_planes,
+            channels: key.channels,
+        }
+    }
+
+    /// The places of the results in the slot of an image with `count` pixels, for pixels from `first` on.
+    pub(super) fn placed(&self, first: usize, count: usize) -> GroupTarget {
+        let bytes = self.pixel_type.bytes();
+        let start = |vector: usize| match self.in_planes {
+            true => (vector * count + first) * bytes,
+            false => (first * self.channels + vector * LANES) * bytes,
+        };
+        let step = if self.in_planes { LANES } else { Self::LEVELS } * bytes;
+        GroupTarget { starts: std::array::from_fn(start), step }
+    }
+}
+
+/// The places of the results of groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupTarget {
+    /// The bytes of the slot before the result of each register of the first group.
+    pub(super) starts: [usize; VECTORS],
+    /// The bytes between the results of a register of two groups.
+    pub(super) step: usize,
+}
+
+impl GroupTarget {
+    /// Whether a slot has room for the results of `groups` groups, of `bytes` bytes for each register.
+    pub(super) fn fits(&self, groups: usize, bytes: usize, slot: &[u8]) -> bool {
+        let last = groups.saturating_sub(1) * self.step;
+        self.starts.iter().all(|start| start + last + bytes <= slot.len())
+    }
+}
