@@ -196,7 +196,8 @@ pub mod bindings {
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{
-        Consumer, Pages, Reason, Registration, Rejections, SlotMemory, ended, forked, page_cache,
+        Consumer, Pages, Reason, Registration, Rejections, SlotMemory, decoding_threads, ended, forked,
+        page_cache,
     };
 }
 
@@ -226,9 +227,12 @@ pub mod filter {
 
 pub mod image {
     //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, raw pixels,
-    //! and the key of its random draws.
+    //! and the key of its random draws. [`decode`] and [`decode_many`] decode images without a data set.
 
-    pub use forebay_image::{Interpolation, Layout, MaskType, PixelType, Raw, Resampling, RowKey, Size};
+    pub use forebay_image::{
+        EncodedImage, Interpolation, Layout, MaskType, PixelType, Pixels, Raw, Resampling, RowKey, Size,
+        View, decode, decode_into, decode_many, decode_many_into,
+    };
 }
 
 pub mod petastorm {

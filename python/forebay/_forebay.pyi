@@ -63,44 +63,71 @@ def petastorm_schema(
 ): ...
 
 def decode_image(
-    data: bytes | bytearray | memoryview | list[bytes] | tuple[bytes, ...],
-    image: Image | None = None,
+    data: Any,
+    image: Image | Views | None = None,
     *,
-    key: int = 0,
+    seed: int = 0,
+    epoch: int = 0,
+    rows: int | Sequence[int] | np.ndarray[Any, Any] | None = None,
+    column: str = "image",
     out: np.ndarray[Any, Any] | None = None,
-) -> np.ndarray[Any, Any]:
-    """Decodes encoded images into a numpy array, without a data set and without the interpreter's lock.
+    threads: int | None = None,
+    on_bad_row: Literal["raise", "fill"] | Skip = "raise",
+    skipped: list[BadRowError] | None = None,
+) -> Any:
+    """Decodes encoded images into numpy arrays, without a data set and without the interpreter's lock.
 
-    JPEG, PNG, WebP, GIF, BMP and TIFF. Threads of a ``ThreadPoolExecutor`` decode at the same time.
+    JPEG, PNG, WebP, GIF, BMP and TIFF. Several images are decoded on threads of forebay's own; a single
+    one on the caller's thread.
 
     Parameters
     ----------
-    data : bytes or list of bytes
-        One encoded image, or a list of several, which become a batch. Any object that supports the buffer
-        protocol is accepted.
-    image : Image, optional
-        How the image becomes pixels. Default: 8-bit RGB in its own size, with the orientation in which it is
-        stored.
-    key : int, default 0
-        Seeds the random operations: equal keys give equal pixels. The images of a batch have the keys
-        ``key``, ``key + 1`` and so on.
+    data : bytes, list of bytes, or Arrow array
+        One encoded image or several. Several are a list or a tuple, in which None is a null, or a column
+        of binary values or ``struct<bytes, path>`` with Arrow's C data interface, such as an array or a
+        chunked array of pyarrow or a series of polars. ``bytes`` and Arrow's columns are read without a
+        copy; other objects with a buffer, such as a ``memoryview``, are copied.
+    image : Image or Views, optional
+        How the images become pixels. Default: 8-bit RGB in the size of each image, with the orientation
+        in which it is stored.
+    seed, epoch : int, default 0
+        Seed and epoch of the random draws.
+    rows : int or sequence of int, optional
+        Row number of the first image, after which the others are counted, or that of each. Default: 0 for
+        the first. Images with equal seed, epoch, row number and column have equal draws. They are those
+        of a loader with this seed and epoch for the row with this number in its data set, in the stored
+        order.
+    column : str, default "image"
+        Name of the column that the loader would read.
     out : numpy.ndarray, optional
         The array that the pixels are written to and that is returned. It must be contiguous and have the
-        shape and type of the result.
+        shape and type of the result, which is one array.
+    threads : int, optional
+        Number of threads that decode several images. The pixels do not depend on it. Default: one for
+        each processor that the process may use.
+    on_bad_row : {"raise", "fill"} or Skip, default "raise"
+        What to do with an image of several that cannot be decoded or is null: raise for the first one;
+        deliver pixels of 0, or an array without pixels if each image has its own size; or leave it out
+        with :class:`Skip`.
+    skipped : list, optional
+        Receives the exception of each image that was left out or filled. Its ``row`` is the number of the
+        image. It must be given unless ``on_bad_row`` is ``"raise"``.
 
     Returns
     -------
-    numpy.ndarray
-        Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``.
+    numpy.ndarray, list of numpy.ndarray, or dict
+        Pixels of shape ``(H, W, C)``, or as ``image`` says; for several images ``(N, H, W, C)``. Without
+        ``image``, or with a ragged one, several images are a list of arrays, each in its own size. With
+        :class:`Views` a dict has the array of each view by its name.
 
     Raises
     ------
     BadRowError
-        The data is damaged or not an image. In a batch, ``row`` is the number of the image.
+        An image is damaged, null, or not an image. Among several, ``row`` is its number, counted from 0.
     TooLargeError
-        The image has more pixels than :meth:`Image.max_pixels` permits.
+        An image has more pixels than :meth:`Image.max_pixels` permits.
     InvalidError
-        An argument is not as described, or ``image`` is missing or ragged for a batch.
+        An argument is not as described.
 
     Examples
     --------
@@ -111,8 +138,10 @@ def decode_image(
     >>> Image.new("RGB", (40, 30), (9, 90, 200)).save(file, "PNG")
     >>> fb.decode_image(file.getvalue()).shape
     (30, 40, 3)
-    >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), key=7).shape
+    >>> fb.decode_image([file.getvalue()] * 2, fb.Image.center_crop(16).flip(), seed=7).shape
     (2, 16, 16, 3)
+    >>> [pixels.shape for pixels in fb.decode_image([file.getvalue()] * 2)]
+    [(30, 40, 3), (30, 40, 3)]
     """
 
 @final

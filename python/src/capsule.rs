@@ -12,9 +12,9 @@ use pyo3::types::PyCapsule;
 use crate::errors::IntoPython;
 
 /// The names of capsules that the protocol prescribes.
-const SCHEMA: &std::ffi::CStr = c"arrow_schema";
-const ARRAY: &std::ffi::CStr = c"arrow_array";
-const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+pub(crate) const SCHEMA: &std::ffi::CStr = c"arrow_schema";
+pub(crate) const ARRAY: &std::ffi::CStr = c"arrow_array";
+pub(crate) const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
 /// A pair of capsules, the schema first.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);

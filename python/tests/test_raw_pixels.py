@@ -262,5 +262,5 @@ def test_raw_is_a_value_and_what_can_never_work_is_refused() -> None:
 def test_pixels_are_decoded_without_a_data_set() -> None:
     image = float_nchw(fb.Image.random_resized_crop(20).flip())
     files, raws = [png(pixels) for pixels in PIXELS[:5]], [pixels.tobytes() for pixels in PIXELS[:5]]
-    np.testing.assert_array_equal(fb.decode_image(raws, image.raw(SHAPE), key=7), fb.decode_image(files, image, key=7))
+    np.testing.assert_array_equal(fb.decode_image(raws, image.raw(SHAPE), seed=7), fb.decode_image(files, image, seed=7))
     np.testing.assert_array_equal(fb.decode_image(PIXELS[0], fb.Image.resize(HEIGHT, WIDTH).raw(SHAPE)), PIXELS[0])

@@ -93,4 +93,4 @@ pub use stats::{
     Bucket, MemoryStats, NextBin, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats,
     Timeline, Verdict, Waits,
 };
-pub use threads::forked;
+pub use threads::{decoding_threads, forked};

@@ -3,13 +3,15 @@
 //! The threads that wait for storage belong to the data set, whose stores keep connections on them; those
 //! that decode belong to a loader; the one that assembles batches belongs to an epoch.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::bounded;
 use forebay_base::panics::caught_future;
 use forebay_base::{Error, ErrorKind, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::machine;
 
 /// The number of threads that may block on storage; they hardly use the processor.
 const IO_THREADS: usize = 2;
@@ -100,6 +102,33 @@ pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
         .build()
         .map_err(|error| Error::not_started("the decoding threads", &error))?;
     Ok(Arc::new(pool))
+}
+
+/// The threads that decode images without a loader, and the process that has them.
+static SHARED: Mutex<Option<(Process, Arc<ThreadPool>)>> = Mutex::new(None);
+
+/// This many threads that decode images without a loader; `None` means one for each processor that the
+/// process may use. They stay for the next call that asks for as many.
+///
+/// # Errors
+/// Fails if the threads cannot be started.
+pub fn decoding_threads(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
+    let threads = threads.unwrap_or_else(machine::processors);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((process, pool)) = shared.as_ref()
+        && pool.current_num_threads() == threads
+        && !process.is_forked()
+    {
+        return Ok(pool.clone());
+    }
+    let pool = pool(threads)?;
+    if let Some((process, before)) = shared.replace((Process::this(), pool.clone()))
+        && process.is_forked()
+    {
+        // The threads are the parent's.
+        std::mem::forget(before);
+    }
+    Ok(pool)
 }
 
 /// Starts the thread that assembles the batches of an epoch.

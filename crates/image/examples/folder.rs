@@ -5,11 +5,11 @@
 //! ```
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::Instant;
-use std::{env, error, fs, thread};
+use std::{env, error, fs};
 
-use forebay_image::{Image, Layout, PixelType, RowKey, decode_into};
+use forebay_image::{EncodedImage, Image, Layout, PixelType, RowKey, View, decode_many_into};
+use rayon::ThreadPoolBuilder;
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     let folder = env::args().nth(1).ok_or("usage: folder PHOTOS")?;
@@ -23,26 +23,17 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         .dtype(PixelType::F32)
         .layout(Layout::Nchw);
     image.validate()?;
+    let files = paths.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
     let mut tensor = vec![0; paths.len() * image.bytes_per_image()];
 
+    let pool = ThreadPoolBuilder::new().build()?;
     let started = Instant::now();
-    // Each thread takes the next image together with its slot in the tensor.
-    let work = Mutex::new(paths.iter().zip(tensor.chunks_exact_mut(image.bytes_per_image())));
-    let next = || work.lock().ok().and_then(|mut work| work.next());
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some((path, slot)) = next() {
-                    let decoded = fs::read(path).map_err(|error| error.to_string()).and_then(|file| {
-                        decode_into(&image, &file, RowKey(0), slot).map_err(|error| error.to_string())
-                    });
-                    if let Err(cause) = decoded {
-                        eprintln!("{}: {cause}", path.display());
-                    }
-                }
-            });
-        }
-    });
+    let slots = tensor.chunks_exact_mut(image.bytes_per_image());
+    let images = files.iter().zip(slots);
+    let images = images.map(|(file, slot)| EncodedImage::new(file, vec![View::new(&image, RowKey(0), slot)]));
+    for (number, error) in decode_many_into(Some(&pool), images.collect()) {
+        eprintln!("{}: {error}", paths[number].display());
+    }
     let [channels, height, width] = image.shape();
     let seconds = started.elapsed().as_secs_f64();
     eprintln!("[{}, {channels}, {height}, {width}] {} in {seconds:.3} s", paths.len(), image.pixel_type());

@@ -57,6 +57,10 @@ impl<'a> View<'a> {
     pub fn new(image: &'a Image, drawing: impl Into<Drawing<'a>>, slot: &'a mut [u8]) -> Self {
         View { image, drawing: drawing.into(), slot }
     }
+
+    pub(super) fn max_pixels(&self) -> u64 {
+        self.image.max_pixels
+    }
 }
 
 /// Decodes a cell once, and fills the slots of all its views.

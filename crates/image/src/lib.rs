@@ -62,7 +62,7 @@
 //! # What it is not
 //!
 //! It starts no threads and has no batches: the caller owns both, and adds the place (file, row, column) to
-//! an error. It does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC
+//! an error. [`decode_many`] works on the caller's pool. It does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC
 //! and JPEG XL are refused by name. The crate `forebay` builds on this one, and feeds training from data sets
 //! in Parquet.
 //!
@@ -94,6 +94,7 @@ mod geometry;
 mod jpeg;
 mod keep;
 mod kept;
+mod many;
 mod mask;
 mod mask_type;
 mod opened;
@@ -124,6 +125,7 @@ pub use forebay_base::{Error, ErrorKind, Result};
 pub use format::{Format, Header};
 pub use jpeg::encode_jpeg;
 pub use keep::Form;
+pub use many::{EncodedImage, decode_many, decode_many_into};
 pub use mask::decode_mask;
 pub use mask_type::MaskType;
 pub use owned::{Pixels, decode};

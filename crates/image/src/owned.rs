@@ -2,13 +2,14 @@
 
 use forebay_base::Result;
 
-use super::decode::decode_into;
+use super::decode::decode_within;
 use super::drawn::Drawn;
 use super::draws::RowKey;
 use super::pixel_type::{Layout, PixelType};
 use super::probe::seen_size;
 use super::refuse::check_size;
-use super::spec::{Image, Size};
+use super::spec::{DEFAULT_MAX_PIXELS, Image, Size};
+use super::workspace::Workspace;
 
 /// The pixels of one image, with their shape and number type.
 ///
@@ -101,17 +102,31 @@ impl Image {
     ///
     /// # Errors
     /// The errors of [`decode_into`] and [`Image::validate`].
+    ///
+    /// [`decode_into`]: crate::decode_into
     pub fn decode(&self, encoded: &[u8], key: RowKey) -> Result<Pixels> {
-        self.validate()?;
-        self.sized(encoded, key)?.decode_all(encoded, key)
+        decode_owned(&Workspace::of_one(self.max_pixels), Some(self), encoded, key)
     }
+}
 
-    fn decode_all(&self, encoded: &[u8], key: RowKey) -> Result<Pixels> {
-        let mut bytes = vec![0; self.bytes_per_image()];
-        decode_into(self, encoded, key, &mut bytes)?;
-        let (size, channels) = (self.size(), self.channels());
-        Ok(Pixels { bytes, size, channels, dtype: self.pixel_type(), layout: self.pixel_layout() })
-    }
+/// Decodes an image by a spec, or in its own size as [`decode`] does.
+pub(super) fn decode_owned(
+    workspace: &Workspace,
+    image: Option<&Image>,
+    encoded: &[u8],
+    key: RowKey,
+) -> Result<Pixels> {
+    let image = match image {
+        Some(image) => {
+            image.validate()?;
+            image.sized(encoded, key)?
+        }
+        None => Image::as_stored(encoded)?,
+    };
+    let mut bytes = vec![0; image.bytes_per_image()];
+    decode_within(workspace, &image, encoded, key, &mut bytes)?;
+    let (size, channels) = (image.size(), image.channels());
+    Ok(Pixels { bytes, size, channels, dtype: image.pixel_type(), layout: image.pixel_layout() })
 }
 
 /// Decodes one encoded image in its own size: RGB of 8 bits, rows of whole pixels.
@@ -131,9 +146,9 @@ impl Image {
 /// ```
 ///
 /// # Errors
-/// The errors of [`decode_into`], with the default of [`Image::max_pixels`].
+/// The errors of [`decode_into`](crate::decode_into), with the default of [`Image::max_pixels`].
 pub fn decode(encoded: &[u8]) -> Result<Pixels> {
-    Image::as_stored(encoded)?.decode_all(encoded, RowKey(0))
+    decode_owned(&Workspace::of_one(DEFAULT_MAX_PIXELS), None, encoded, RowKey(0))
 }
 
 #[cfg(test)]
@@ -141,7 +156,7 @@ mod tests {
     use forebay_base::ErrorKind;
 
     use super::*;
-    use crate::{encode_jpeg, pack};
+    use crate::{decode_into, encode_jpeg, pack};
 
     fn file(width: u32, height: u32) -> Vec<u8> {
         let pixels: Vec<u8> = (0..width * height * 3).map(|at| (at * 7 % 251) as u8).collect();

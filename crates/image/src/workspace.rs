@@ -52,18 +52,28 @@ pub(super) struct Taken<'a> {
     bytes: u64,
 }
 
+/// The share of each of `threads` threads beside a workspace of `bytes`.
+fn own_bytes(bytes: u64, threads: usize) -> u64 {
+    (bytes / OWN_DIVISOR / threads.max(1) as u64).min(MAX_OWN_BYTES)
+}
+
 impl Workspace {
     /// The workspace of a loader with a budget of `memory` bytes and this many decoding threads.
     pub fn of_loader(memory: u64, threads: usize) -> Self {
         let bytes = (memory / MEMORY_DIVISOR).max(MIN_BYTES);
-        let own = (bytes / OWN_DIVISOR / threads.max(1) as u64).min(MAX_OWN_BYTES);
-        Workspace::new(bytes, own, Some(memory))
+        Workspace::new(bytes, own_bytes(bytes, threads), Some(memory))
     }
 
     /// The workspace of a caller that decodes one image of at most `max_pixels`.
     pub(super) fn of_one(max_pixels: u64) -> Self {
+        Workspace::of_images(max_pixels, 1)
+    }
+
+    /// The workspace of a caller without a budget, for images of at most `max_pixels` on this many threads:
+    /// as much as one such image needs, so that large images wait for each other.
+    pub(super) fn of_images(max_pixels: u64, threads: usize) -> Self {
         let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(MIN_BYTES);
-        Workspace::new(bytes, MAX_OWN_BYTES, None)
+        Workspace::new(bytes, own_bytes(bytes, threads), None)
     }
 
     fn new(bytes: u64, own: u64, memory: Option<u64>) -> Self {

@@ -1,0 +1,147 @@
+//! The encoded images that a caller passes: bytes, other objects with a buffer, and columns of Arrow.
+#![allow(unsafe_code, reason = "the C data interface passes arrays and streams by pointers")]
+
+use forebay::arrow::array::{Array, ArrayRef, AsArray, make_array};
+use forebay::arrow::datatypes::DataType;
+use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use forebay::{Error, Result};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::ffi_stream::FFI_ArrowArrayStream;
+use forebay_arrow::names::TypeName;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyTuple};
+
+use crate::arguments::refused;
+use crate::capsule;
+use crate::errors::IntoPython;
+
+const WANTED: &str = "the bytes of an encoded image, a list of them, or an Arrow column of them";
+
+/// Encoded images. They keep their memory alive.
+pub(super) enum Encoded<'py> {
+    One(Bound<'py, PyBytes>),
+    Files(Vec<Option<Bound<'py, PyBytes>>>),
+    Columns(Vec<ArrayRef>),
+}
+
+impl<'py> Encoded<'py> {
+    pub(super) fn read(data: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = data.py();
+        if data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
+            let file = |file: Bound<'py, PyAny>| (!file.is_none()).then(|| bytes(&file)).transpose();
+            let files = data.try_iter()?.map(|item| file(item?)).collect::<PyResult<_>>()?;
+            return Ok(Encoded::Files(files));
+        }
+        if data.hasattr("__arrow_c_array__")? {
+            let (schema, array) = data
+                .call_method0("__arrow_c_array__")?
+                .extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>()?;
+            return Ok(Encoded::Columns(vec![column(&schema, &array)?]));
+        }
+        if data.hasattr("__arrow_c_stream__")? {
+            let stream = data.call_method0("__arrow_c_stream__")?.extract::<Bound<'_, PyCapsule>>()?;
+            return Ok(Encoded::Columns(chunks(py, &stream)?));
+        }
+        Ok(Encoded::One(bytes(data)?))
+    }
+
+    pub(super) fn is_batch(&self) -> bool {
+        !matches!(self, Encoded::One(_))
+    }
+
+    /// The bytes of each image; `None` for a null.
+    pub(super) fn cells(&self) -> Vec<Option<&[u8]>> {
+        match self {
+            Encoded::One(file) => vec![Some(file.as_bytes())],
+            Encoded::Files(files) => {
+                files.iter().map(|file| file.as_ref().map(|file| file.as_bytes())).collect()
+            }
+            Encoded::Columns(columns) => columns.iter().flat_map(|column| cells(column.as_ref())).collect(),
+        }
+    }
+}
+
+/// The bytes of a file, which must not change while they are decoded: `bytes` as they are, or a copy of any
+/// other object.
+fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = file.cast::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    if file.is_instance_of::<PyString>() {
+        return Err(refused(file, "data", &format!("{WANTED}, not a path")));
+    }
+    let view = PyMemoryView::from(file).map_err(|_| refused(file, "data", WANTED))?;
+    Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
+}
+
+/// An array of the C data interface, without a copy.
+fn column(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<ArrayRef> {
+    let py = array.py();
+    let schema = schema.pointer_checked(Some(capsule::SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(capsule::ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: the protocol says that capsules of these names hold these structures. The array is moved out of
+    // its capsule, which has a released one afterwards; the schema stays in its capsule, which is alive.
+    let made = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    checked(made.or_fail().map(make_array)).or_raise(py)
+}
+
+/// The arrays of a stream of the C data interface, without a copy.
+fn chunks(py: Python<'_>, stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<ArrayRef>> {
+    let stream = stream.pointer_checked(Some(capsule::STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the protocol says that a capsule of this name holds a stream, which is moved out of it.
+    let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+    let broken = || Error::invalid("the Arrow stream of the images cannot be read");
+    let (Some(get_schema), Some(get_next)) = (stream.get_schema(), stream.get_next()) else {
+        return Err(broken()).or_raise(py);
+    };
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: the functions are those of the stream, which is alive and not moved, and write a structure that
+    // this frame owns.
+    if unsafe { get_schema(&raw mut stream, &raw mut schema) } != 0 {
+        return Err(broken()).or_raise(py);
+    }
+    let mut chunks = Vec::new();
+    loop {
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: as above.
+        if unsafe { get_next(&raw mut stream, &raw mut array) } != 0 {
+            return Err(broken()).or_raise(py);
+        }
+        if array.is_released() {
+            return Ok(chunks);
+        }
+        // SAFETY: the stream says that its arrays have this schema.
+        let made = unsafe { from_ffi(array, &schema) };
+        chunks.push(checked(made.or_fail().map(make_array)).or_raise(py)?);
+    }
+}
+
+/// Refuses an array that does not hold encoded images.
+fn checked(array: Result<ArrayRef>) -> Result<ArrayRef> {
+    let array = array?;
+    match content(array.as_ref()).data_type() {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Ok(array)
+        }
+        _ => Err(Error::invalid(format!("data holds {}, not encoded images", TypeName(array.data_type())))
+            .hint("images are binary values, or struct<bytes, path>; of a table, pass one column")),
+    }
+}
+
+/// The array with the bytes: the field `bytes` of a `struct<bytes, path>`, or the array itself.
+fn content(array: &dyn Array) -> &dyn Array {
+    let bytes = array.as_struct_opt().and_then(|fields| fields.column_by_name("bytes"));
+    bytes.map_or(array, |bytes| bytes.as_ref())
+}
+
+fn cells(array: &dyn Array) -> Vec<Option<&[u8]>> {
+    let content = content(array);
+    let cells: Vec<Option<&[u8]>> = match content.data_type() {
+        DataType::Binary => content.as_binary::<i32>().iter().collect(),
+        DataType::LargeBinary => content.as_binary::<i64>().iter().collect(),
+        DataType::BinaryView => content.as_binary_view().iter().collect(),
+        _ => content.as_fixed_size_binary().iter().collect(),
+    };
+    let valid = |(row, cell): (usize, Option<_>)| cell.filter(|_| array.is_valid(row));
+    cells.into_iter().enumerate().map(valid).collect()
+}

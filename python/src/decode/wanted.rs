@@ -1,0 +1,120 @@
+//! The views that are made from each image, and the keys of their random draws.
+
+use forebay::Image as Spec;
+use forebay::column::Views;
+use forebay::image::RowKey;
+use forebay::plan::{column_key, column_tag, row_key, view_key};
+use pyo3::prelude::*;
+
+use crate::arguments::{int, refused};
+use crate::errors::IntoPython;
+use crate::image::Image;
+
+/// A view of each image. An image that is not part of `forebay.Views` is a view without a name.
+pub(super) struct Wanted {
+    pub(super) name: Option<String>,
+    pub(super) image: Spec,
+    /// The number of images in the view, which is a dimension of its own.
+    pub(super) count: Option<u32>,
+    tag: u64,
+}
+
+impl Wanted {
+    pub(super) fn one(image: Spec) -> Self {
+        Wanted { name: None, image, count: None, tag: 0 }
+    }
+
+    /// The views that the argument `image` asks for; none if each image is wanted as it is stored.
+    pub(super) fn read(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Wanted>> {
+        let Some(given) = given else { return Ok(Vec::new()) };
+        let py = given.py();
+        if let Ok(image) = given.extract::<Image>() {
+            let image = image.spec();
+            image.validate().or_raise(py)?;
+            return Ok(vec![Wanted::one(image)]);
+        }
+        let not_one = || refused(given, "image", "a forebay.Image or forebay.Views");
+        let views =
+            given.getattr("views").map_err(|_| not_one())?.call_method0("items").map_err(|_| not_one())?;
+        let mut wanted = Vec::new();
+        let mut checked = Views::new();
+        for view in views.try_iter()? {
+            let (name, (image, count)): (String, (Image, Option<u32>)) =
+                view?.extract().map_err(|_| not_one())?;
+            let image = image.spec();
+            checked = match count {
+                Some(count) => checked.several(&name, count, image.clone()),
+                None => checked.one(&name, image.clone()),
+            };
+            wanted.push(Wanted { tag: column_tag(&name), name: Some(name), image, count });
+        }
+        checked.validate().or_raise(py)?;
+        Ok(wanted)
+    }
+
+    /// The bytes of all images of the view.
+    pub(super) fn bytes(&self) -> usize {
+        self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
+    }
+
+    /// The shape of the view of `rows` images, or of a single one.
+    pub(super) fn shape(&self, rows: Option<usize>) -> Vec<usize> {
+        let count = self.count.map(|count| count as usize);
+        rows.into_iter().chain(count).chain(self.image.shape()).collect()
+    }
+
+    /// The key of image `number` of the view, for an image with this key.
+    pub(super) fn key(&self, RowKey(key): RowKey, number: u32) -> RowKey {
+        RowKey(if self.name.is_some() { view_key(key, self.tag, number) } else { key })
+    }
+}
+
+/// The keys of the images: those that a loader has for rows of a column.
+pub(super) struct Keys {
+    seed: u64,
+    epoch: u64,
+    tag: u64,
+    rows: Rows,
+}
+
+enum Rows {
+    From(u64),
+    Each(Vec<u64>),
+}
+
+impl Keys {
+    pub(super) fn new(
+        seed: u64,
+        epoch: u64,
+        column: &str,
+        rows: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let rows = match rows {
+            None => Rows::From(0),
+            Some(rows) => match int(rows, 0..=i64::MAX as u64) {
+                Some(first) => Rows::From(first),
+                None => Rows::Each(rows.extract().map_err(|_| refused_rows(rows))?),
+            },
+        };
+        Ok(Keys { seed, epoch, tag: column_tag(column), rows })
+    }
+
+    /// Whether there is a key for each of `count` images.
+    pub(super) fn are_for(&self, count: usize) -> bool {
+        !matches!(&self.rows, Rows::Each(rows) if rows.len() != count)
+    }
+
+    /// The key of an image.
+    pub(super) fn of(&self, number: usize) -> RowKey {
+        let row = match &self.rows {
+            Rows::From(first) => first + number as u64,
+            Rows::Each(rows) => rows[number],
+        };
+        RowKey(column_key(row_key(self.seed, self.epoch, row), self.tag))
+    }
+}
+
+/// The error for row numbers that are not as described.
+pub(super) fn refused_rows(rows: &Bound<'_, PyAny>) -> PyErr {
+    refused(rows, "rows", "the row number of the first image, or that of each image")
+}
