@@ -1,9 +1,12 @@
 //! Changes brightness, contrast, saturation, hue and grey of interleaved 8-bit pixels, by torchvision's
 //! formulas.
 //!
-//! Results are truncated to whole numbers, not rounded, as in torchvision.
+//! Results of each change are truncated to whole numbers, not rounded, as in torchvision. All changes of a
+//! block of pixels are made while the block is in registers and the first cache, so the pixels are read and
+//! written once, or twice if there is a contrast: it needs the mean of the pixels as they are then.
+#![allow(unsafe_code)]
 
-use super::super::spec::RGB;
+use super::super::spec::{LUMA, RGB};
 
 /// torchvision's weights of the colours in grey. Those of Pillow have more digits.
 const WEIGHTS: [f32; RGB] = [0.2989, 0.587, 0.114];
@@ -15,134 +18,265 @@ const LEVELS: f32 = 256.0 - 1e-3;
 /// The number of parts into which the primary and secondary colours divide the circle of hues.
 const SEXTANTS: f32 = 6.0;
 
-pub(super) fn brightness(pixels: &mut [u8], factor: f64) {
-    let factor = factor as f32;
-    replace(pixels, |value| value * factor);
+/// The number of pixels that are changed together: their levels take 768 bytes as floats.
+const BLOCK: usize = 64;
+
+/// The levels of the pixels of a block, for each channel.
+type Planes<const CHANNELS: usize> = [[f32; BLOCK]; CHANNELS];
+
+/// One change of all colours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum ColourChange {
+    Brightness(f64),
+    /// Moves pixels away from the mean grey of the image, or towards it.
+    Contrast(f64),
+    /// Moves pixels away from their own grey, or towards it.
+    Saturation(f64),
+    /// Shifts the hue by a part of the circle.
+    Hue(f64),
+    /// Makes pixels grey.
+    Grey,
 }
 
-/// Moves pixels away from the mean grey of the image, or towards it.
-pub(super) fn contrast(pixels: &mut [u8], channels: usize, factor: f64) {
+/// A change that needs nothing but the pixel itself.
+#[derive(Clone, Copy)]
+enum Step {
+    Levels { factor: f32, offset: f32 },
+    Saturation { factor: f32, rest: f32 },
+    Hue(f32),
+    Grey,
+}
+
+impl ColourChange {
+    /// The change as a step, for an image with this mean grey at the time of the change.
+    fn step(self, mean: impl FnOnce() -> f32) -> Step {
+        match self {
+            ColourChange::Brightness(factor) => Step::Levels { factor: factor as f32, offset: 0.0 },
+            ColourChange::Contrast(factor) => {
+                Step::Levels { factor: factor as f32, offset: mean() * (1.0 - factor) as f32 }
+            }
+            ColourChange::Saturation(factor) => {
+                Step::Saturation { factor: factor as f32, rest: (1.0 - factor) as f32 }
+            }
+            ColourChange::Hue(turns) => Step::Hue(turns as f32),
+            ColourChange::Grey => Step::Grey,
+        }
+    }
+}
+
+/// Makes changes of all pixels, in their order. An image of one channel has no saturation and no hue.
+pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &mut [u8], channels: usize) {
     if pixels.is_empty() {
         return;
     }
-    let (sum, count) = if channels == RGB {
-        let (pixels, _) = pixels.as_chunks::<RGB>();
-        (pixels.iter().map(|pixel| u64::from(level(*pixel))).sum::<u64>(), pixels.len())
-    } else {
-        (pixels.iter().map(|value| u64::from(*value)).sum::<u64>(), pixels.len())
-    };
-    let mean = (sum as f64 / count as f64) as f32;
-    let (factor, offset) = (factor as f32, mean * (1.0 - factor) as f32);
-    replace(pixels, |value| value * factor + offset);
+    let mut steps = Vec::new();
+    for change in changes {
+        let mut mean = || {
+            let sum = pass(&steps, pixels, channels, true);
+            steps.clear();
+            (sum as f64 / (pixels.len() / channels) as f64) as f32
+        };
+        let step = change.step(&mut mean);
+        steps.push(step);
+    }
+    pass(&steps, pixels, channels, false);
 }
 
-/// Moves pixels away from their own grey, or towards it.
-pub(super) fn saturation(pixels: &mut [u8], factor: f64) {
-    let (factor, rest) = (factor as f32, (1.0 - factor) as f32);
-    let (pixels, _) = pixels.as_chunks_mut::<RGB>();
-    for pixel in pixels {
-        let grey = f32::from(level(*pixel)) * rest;
-        *pixel = pixel.map(|value| cut(f32::from(value) * factor + grey));
+/// Makes the steps, and returns the sum of the grey levels of the result if it is wanted.
+fn pass(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+    if steps.is_empty() && !is_sum_wanted {
+        return 0;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the machine has the feature.
+        return unsafe { pass_avx2(steps, pixels, channels, is_sum_wanted) };
+    }
+    pass_of(steps, pixels, channels, is_sum_wanted)
+}
+
+/// [`pass_of`], compiled for AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn pass_avx2(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+    pass_of(steps, pixels, channels, is_sum_wanted)
+}
+
+#[inline(always)]
+fn pass_of(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+    let is_by_level = steps.iter().all(|step| matches!(step, Step::Levels { .. })) && !is_sum_wanted;
+    match channels {
+        // Levels that change by themselves need not be separated into channels.
+        _ if is_by_level => pass_blocks::<LUMA>(steps, pixels, false),
+        LUMA => pass_blocks::<LUMA>(steps, pixels, is_sum_wanted),
+        _ => pass_blocks::<RGB>(steps, pixels, is_sum_wanted),
     }
 }
 
-/// Shifts the hue of each pixel by a part of the circle.
-pub(super) fn hue(pixels: &mut [u8], turns: f64) {
-    let turns = turns as f32;
-    let (pixels, _) = pixels.as_chunks_mut::<RGB>();
-    for pixel in pixels {
-        let [r, g, b] = pixel.map(|value| f32::from(value) / WHITE);
-        let (most, least) = (r.max(g).max(b), r.min(g).min(b));
-        let range = most - least;
-        if range == 0.0 {
-            continue;
+#[inline(always)]
+fn pass_blocks<const CHANNELS: usize>(steps: &[Step], pixels: &mut [u8], is_sum_wanted: bool) -> u64 {
+    let (pixels, _) = pixels.as_chunks_mut::<CHANNELS>();
+    let (blocks, last) = pixels.as_chunks_mut::<BLOCK>();
+    let mut sum = 0;
+    for block in blocks {
+        sum += pass_block(steps, block, is_sum_wanted);
+    }
+    if !last.is_empty() {
+        // Pixels beyond the last one are black, stay so or not, and are neither written nor counted.
+        let mut block = [[0; CHANNELS]; BLOCK];
+        block[..last.len()].copy_from_slice(last);
+        pass_block(steps, &mut block, false);
+        last.copy_from_slice(&block[..last.len()]);
+        if is_sum_wanted {
+            let mut rest = [[0; CHANNELS]; BLOCK];
+            rest[..last.len()].copy_from_slice(last);
+            sum += pass_block(&[], &mut rest, true);
         }
-        let away = |value: f32| (most - value) / range;
-        let sextant = if most == r {
-            away(b) - away(g)
-        } else if most == g {
-            2.0 + away(r) - away(b)
-        } else {
-            4.0 + away(g) - away(r)
-        };
-        let hue = (sextant / SEXTANTS + turns).rem_euclid(1.0) * SEXTANTS;
-        let saturation = range / most;
-        let (sextant, part) = (hue.floor(), hue.fract());
-        let of = |share: f32| (most * (1.0 - share)).clamp(0.0, 1.0);
-        let (low, falling, rising) = (of(saturation), of(saturation * part), of(saturation * (1.0 - part)));
-        let turned = match sextant as u32 {
-            1 => [falling, most, low],
-            2 => [low, most, rising],
-            3 => [low, falling, most],
-            4 => [rising, low, most],
-            5 => [most, low, falling],
-            // Rounding may reach a whole turn, which is the first hue again.
-            _ => [most, rising, low],
-        };
-        *pixel = turned.map(|value| (value * LEVELS) as u8);
+    }
+    sum
+}
+
+#[inline(always)]
+fn pass_block<const CHANNELS: usize>(
+    steps: &[Step],
+    pixels: &mut [[u8; CHANNELS]; BLOCK],
+    is_sum_wanted: bool,
+) -> u64 {
+    // Bytes are separated before they become floats, and joined after they were: four times as many fit a
+    // register.
+    let mut bytes = [[0; BLOCK]; CHANNELS];
+    for at in 0..BLOCK {
+        for channel in 0..CHANNELS {
+            bytes[channel][at] = pixels[at][channel];
+        }
+    }
+    let mut planes: Planes<CHANNELS> = [[0.0; BLOCK]; CHANNELS];
+    for (value, byte) in planes.as_flattened_mut().iter_mut().zip(bytes.as_flattened()) {
+        *value = f32::from(*byte);
+    }
+    for step in steps {
+        apply(*step, &mut planes);
+    }
+    if !steps.is_empty() {
+        for (byte, value) in bytes.as_flattened_mut().iter_mut().zip(planes.as_flattened()) {
+            // SAFETY: each step leaves numbers from 0 to 255. The safe cast takes four times as long.
+            *byte = unsafe { value.to_int_unchecked::<i32>() } as u8;
+        }
+        for at in 0..BLOCK {
+            for channel in 0..CHANNELS {
+                pixels[at][channel] = bytes[channel][at];
+            }
+        }
+    }
+    if !is_sum_wanted {
+        return 0;
+    }
+    let mut sum = 0;
+    for at in 0..BLOCK {
+        // SAFETY: as above, and the weights of the channels have the sum 1 or less.
+        sum += unsafe { level(&planes, at).to_int_unchecked::<i32>() };
+    }
+    sum as u64
+}
+
+/// Makes a step for all pixels of a block. The loops have no branches, so that the compiler makes several
+/// pixels at a time of them.
+#[inline(always)]
+fn apply<const CHANNELS: usize>(step: Step, planes: &mut Planes<CHANNELS>) {
+    match step {
+        Step::Levels { factor, offset } => {
+            for value in planes.as_flattened_mut() {
+                *value = cut(*value * factor + offset);
+            }
+        }
+        // An image of one channel is grey, and stays so.
+        _ if CHANNELS == LUMA => {}
+        Step::Saturation { factor, rest } => {
+            for at in 0..BLOCK {
+                let grey = level(planes, at) * rest;
+                for plane in planes.iter_mut() {
+                    plane[at] = cut(plane[at] * factor + grey);
+                }
+            }
+        }
+        Step::Hue(turns) => {
+            for at in 0..BLOCK {
+                turn(planes, at, turns);
+            }
+        }
+        Step::Grey => {
+            for at in 0..BLOCK {
+                let grey = level(planes, at);
+                planes.iter_mut().for_each(|plane| plane[at] = grey);
+            }
+        }
     }
 }
 
-/// Makes each pixel grey.
-pub(super) fn grey(pixels: &mut [u8]) {
-    let (pixels, _) = pixels.as_chunks_mut::<RGB>();
-    pixels.iter_mut().for_each(|pixel| *pixel = [level(*pixel); RGB]);
+/// Shifts the hue of a pixel.
+#[inline(always)]
+fn turn<const CHANNELS: usize>(planes: &mut Planes<CHANNELS>, at: usize, turns: f32) {
+    let stored = [planes[0][at], planes[1 % CHANNELS][at], planes[2 % CHANNELS][at]];
+    let [r, g, b] = stored.map(|value| value / WHITE);
+    let (most, least) = (larger(larger(r, g), b), smaller(smaller(r, g), b));
+    let range = most - least;
+    let [of_r, of_g, of_b] = [r, g, b].map(|value| (most - value) / range);
+    let sextant = select(most == g, 2.0 + of_r - of_b, 4.0 + of_g - of_r);
+    let sextant = select(most == r, of_b - of_g, sextant);
+    // The remainder of a division by 1, which is at least 0.
+    let hue = sextant / SEXTANTS + turns;
+    let hue = hue - hue.trunc();
+    let hue = select(hue < 0.0, hue + 1.0, hue) * SEXTANTS;
+    let saturation = range / most;
+    let sextant = hue.trunc();
+    let part = hue - sextant;
+    let of = |share: f32| smaller(larger(most * (1.0 - share), 0.0), 1.0);
+    let (low, falling, rising) = (of(saturation), of(saturation * part), of(saturation * (1.0 - part)));
+    let is = |number: f32| sextant == number;
+    // Rounding may reach a whole turn, which is the first hue again.
+    let red = select(is(2.0) | is(3.0), low, most);
+    let red = select(is(1.0), falling, select(is(4.0), rising, red));
+    let green = select(is(4.0) | is(5.0), low, select(is(3.0), falling, rising));
+    let green = select(is(1.0) | is(2.0), most, green);
+    let blue = select(is(3.0) | is(4.0), most, low);
+    let blue = select(is(2.0), rising, select(is(5.0), falling, blue));
+    for ((plane, stored), turned) in planes.iter_mut().zip(stored).zip([red, green, blue]) {
+        plane[at] = select(range == 0.0, stored, (turned * LEVELS).trunc());
+    }
+}
+
+#[inline(always)]
+fn select(first: bool, yes: f32, no: f32) -> f32 {
+    if first { yes } else { no }
+}
+
+#[inline(always)]
+fn larger(one: f32, other: f32) -> f32 {
+    select(one > other, one, other)
+}
+
+#[inline(always)]
+fn smaller(one: f32, other: f32) -> f32 {
+    select(one < other, one, other)
 }
 
 /// The grey of a pixel.
-fn level(pixel: [u8; RGB]) -> u8 {
-    let [r, g, b] = pixel.map(f32::from);
-    (r * WEIGHTS[0] + g * WEIGHTS[1] + b * WEIGHTS[2]) as u8
+#[inline(always)]
+fn level<const CHANNELS: usize>(planes: &Planes<CHANNELS>, at: usize) -> f32 {
+    match CHANNELS {
+        LUMA => planes[0][at],
+        _ => {
+            let [r, g, b] = [planes[0][at], planes[1 % CHANNELS][at], planes[2 % CHANNELS][at]];
+            (r * WEIGHTS[0] + g * WEIGHTS[1] + b * WEIGHTS[2]).trunc()
+        }
+    }
 }
 
 /// Limits a value to the range of a byte, and truncates it.
-fn cut(value: f32) -> u8 {
-    // A cast from a float to an integer saturates.
-    value as u8
-}
-
-/// Replaces each level by a function of it.
-fn replace(values: &mut [u8], of: impl Fn(f32) -> f32) {
-    let table: [u8; 256] = std::array::from_fn(|level| cut(of(level as f32)));
-    values.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+#[inline(always)]
+fn cut(value: f32) -> f32 {
+    smaller(larger(value, 0.0), WHITE).trunc()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Some colours, for which torchvision's functions on tensors gave the expected results.
-    const COLOURS: [u8; 12] = [200, 30, 90, 10, 250, 128, 77, 77, 77, 0, 0, 255];
-
-    fn after(change: impl Fn(&mut [u8])) -> [u8; 12] {
-        let mut pixels = COLOURS;
-        change(&mut pixels);
-        pixels
-    }
-
-    #[test]
-    fn colours_change_as_in_torchvision() {
-        assert_eq!(after(|p| brightness(p, 1.3)), BRIGHTER);
-        assert_eq!(after(|p| contrast(p, RGB, 0.6)), LESS_CONTRAST);
-        assert_eq!(after(|p| saturation(p, 1.7)), MORE_SATURATED);
-        assert_eq!(after(|p| hue(p, -0.2)), TURNED);
-        assert_eq!(after(grey), GREY);
-    }
-
-    #[test]
-    fn a_factor_that_changes_nothing_changes_nothing() {
-        assert_eq!(after(|p| brightness(p, 1.0)), COLOURS);
-        assert_eq!(after(|p| contrast(p, RGB, 1.0)), COLOURS);
-        assert_eq!(after(|p| saturation(p, 1.0)), COLOURS);
-        for turns in [0.0, 1.0] {
-            assert_eq!(after(|p| hue(p, turns)), COLOURS);
-        }
-        assert_eq!(after(|p| contrast(p, RGB, 0.0)), [after(|p| contrast(p, RGB, 0.0))[0]; 12]);
-    }
-
-    const BRIGHTER: [u8; 12] = [255, 39, 116, 13, 255, 166, 100, 100, 100, 0, 0, 255];
-    const LESS_CONTRAST: [u8; 12] = [155, 53, 89, 41, 185, 112, 81, 81, 81, 35, 35, 188];
-    const MORE_SATURATED: [u8; 12] = [255, 0, 92, 0, 255, 102, 77, 77, 77, 0, 0, 255];
-    const TURNED: [u8; 12] = [106, 30, 200, 180, 250, 10, 77, 77, 77, 0, 255, 204];
-    const GREY: [u8; 12] = [87, 87, 87, 164, 164, 164, 76, 76, 76, 29, 29, 29];
-}
+mod tests;

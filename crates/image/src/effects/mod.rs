@@ -10,8 +10,9 @@ mod erase;
 
 use super::draws::{Draws, Operation, RowKey};
 use super::refuse::bad_row;
-use super::spec::{ColorJitter, Image, LUMA, Size};
+use super::spec::{ColorJitter, Image, Size};
 pub(super) use blur::BlurScratch;
+use color::ColourChange;
 pub(super) use erase::Erased;
 use forebay_base::Result;
 
@@ -31,16 +32,6 @@ pub(super) struct Effects {
 /// The changes of colours, in the order in which they are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Jitter([Option<ColourChange>; JITTERS]);
-
-/// One change of all colours.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ColourChange {
-    Brightness(f64),
-    Contrast(f64),
-    Saturation(f64),
-    /// The hue, by a number of turns.
-    Hue(f64),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Blur {
@@ -86,19 +77,8 @@ impl Effects {
 
     /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
-        for change in self.jitter.iter().flat_map(|jitter| jitter.0).flatten() {
-            match change {
-                ColourChange::Brightness(factor) => color::brightness(pixels, factor),
-                ColourChange::Contrast(factor) => color::contrast(pixels, channels, factor),
-                // A grey image has no saturation and no hue.
-                ColourChange::Saturation(_) | ColourChange::Hue(_) if channels == LUMA => {}
-                ColourChange::Saturation(factor) => color::saturation(pixels, factor),
-                ColourChange::Hue(turns) => color::hue(pixels, turns),
-            }
-        }
-        if self.is_grey && channels != LUMA {
-            color::grey(pixels);
-        }
+        let jitter = self.jitter.iter().flat_map(|jitter| jitter.0).flatten();
+        color::change(jitter.chain(self.is_grey.then_some(ColourChange::Grey)), pixels, channels);
         if let Some(Blur { kernel_size, sigma }) = self.blur {
             scratch.blur(pixels, size, channels, kernel_size as usize, sigma);
         }
@@ -162,6 +142,7 @@ mod tests {
                     assert!((-0.1..0.1).contains(&turns));
                     'h'
                 }
+                ColourChange::Grey => unreachable!(),
             }));
         }
         assert_eq!(orders.len(), 24);
