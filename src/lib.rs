@@ -230,8 +230,8 @@ pub mod image {
     //! and the key of its random draws. [`decode`] and [`decode_many`] decode images without a data set.
 
     pub use forebay_image::{
-        EncodedImage, Interpolation, Layout, MaskType, PixelType, Pixels, Raw, Resampling, RowKey, Size,
-        View, decode, decode_into, decode_many, decode_many_into,
+        AutoAugment, EncodedImage, Interpolation, Layout, MaskType, PixelType, Pixels, Raw, Resampling, RowKey,
+        Size, View, decode, decode_into, decode_many, decode_many_into,
     };
 }
 

@@ -42,6 +42,20 @@ pub(super) enum Operation {
     RandomErasing = 0x6572_6173,
     /// Rotating the image.
     Rotation = 0x726F_7461,
+    /// Choosing operations by a policy.
+    AutoAugment = 0x6175_676D,
+    /// Inverting all levels.
+    Invert = 0x696E_7674,
+    /// Keeping the highest bits of levels.
+    Posterize = 0x706F_7374,
+    /// Inverting high levels.
+    Solarize = 0x736F_6C61,
+    /// Changing the sharpness.
+    Sharpness = 0x7368_7270,
+    /// Stretching levels to their whole range.
+    AutoContrast = 0x6175_746F,
+    /// Equalizing histograms.
+    Equalize = 0x6571_7561,
 }
 
 /// The sequence of draws of one row.

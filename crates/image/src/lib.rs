@@ -76,6 +76,7 @@
 //! [`Drawn`] applies the same crop and flips to boxes and points that belong to an image, and [`decode_mask`]
 //! to masks. A module imports only from lower floors, which `tests/images/floors.rs` lists.
 
+mod affine;
 mod buffer;
 mod canvas;
 mod decode;
@@ -134,5 +135,5 @@ pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
 pub use probe::probe;
 pub use sniff::is_jpeg;
-pub use spec::{Image, Interpolation, Raw, Resampling, Size};
+pub use spec::{AutoAugment, Image, Interpolation, Raw, Resampling, Size};
 pub use workspace::Workspace;

@@ -6,7 +6,7 @@ use image::metadata::Orientation;
 use super::buffer::Buffer;
 use super::canvas::spread_image;
 use super::depth::Depth;
-use super::effects::{BlurScratch, blur_bytes};
+use super::effects::{EffectScratch, effect_bytes};
 use super::finish::{Finisher, is_plain, mirror_in_place};
 use super::frame::Frame;
 use super::geometry::{Mirror, Rect};
@@ -69,7 +69,7 @@ pub(super) struct Output {
     finisher: Finisher,
     /// Pixels at the target size, if the slot needs them in another form, or if they are turned afterwards.
     target: Buffer,
-    blur: BlurScratch,
+    effects: EffectScratch,
 }
 
 impl Output {
@@ -121,7 +121,7 @@ impl Output {
             self.fill_turned(image, decoded, (frame, turn), slot)?;
         } else if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), slot)?;
-            frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
+            frame.effects.apply(slot, size, decoded.channels, &mut self.effects);
         } else {
             self.fill_in_form(image, decoded, frame, slot)?;
         }
@@ -139,7 +139,7 @@ impl Output {
         frame: &Frame,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Output { resampler, finisher, target, blur } = self;
+        let Output { resampler, finisher, target, effects } = self;
         let (size, mirror) = (image.size(), frame.mirror);
         let (width, height) = (size.width as usize, size.height as usize);
         let row = width * decoded.pixel_bytes();
@@ -161,7 +161,7 @@ impl Output {
         let target = target.take(row * height);
         resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
         if decoded.depth == Depth::Eight {
-            frame.effects.apply(target, size, decoded.channels, blur);
+            frame.effects.apply(target, size, decoded.channels, effects);
         }
         mirror_in_place(mirror, target, size, decoded.pixel_bytes());
         finisher.finish(image, 0, (target, decoded.depth), slot);
@@ -183,7 +183,7 @@ impl Output {
         // Pixels take at least as many bytes in any other form.
         turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
         if depth == Depth::Eight {
-            frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+            frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.effects);
         }
         if !is_plain(image) {
             target.copy_from_slice(&slot[..bytes]);
@@ -193,7 +193,7 @@ impl Output {
     }
 
     fn bytes(&self) -> u64 {
-        self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
+        self.resampler.bytes() + self.target.bytes() + self.effects.bytes()
     }
 }
 
@@ -223,5 +223,5 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
     };
     resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
         .saturating_add(target)
-        .saturating_add(blur_bytes(image))
+        .saturating_add(effect_bytes(image))
 }

@@ -1,10 +1,10 @@
-//! Rotates images at random about their centre, after they were resized and mirrored.
-//!
-//! The formulas are those of torchvision's `rotate` on tensors, with `expand=False`.
+//! Rotates images at random about their centre, after they were resized and mirrored: torchvision's `rotate`
+//! with `expand=False`.
 
-use super::depth::{ChannelLevel, Depth, WIDENING};
+use super::affine::Affine;
+use super::depth::Depth;
 use super::draws::{Draws, Operation, RowKey};
-use super::spec::{Image, Interpolation, LUMA, RGB, Rotation, Size};
+use super::spec::{Image, Interpolation, RGB, Rotation, Size};
 
 /// The rotation of one image.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,15 +13,6 @@ pub(super) struct Turn {
     pub(super) degrees: f64,
     interpolation: Interpolation,
     fill: [u8; RGB],
-}
-
-/// The four pixels around a place of an image.
-struct Corner {
-    column: i64,
-    row: i64,
-    /// The distance of the place from the first pixel's centre towards the next one, along each axis.
-    right: f32,
-    down: f32,
 }
 
 impl Turn {
@@ -42,24 +33,19 @@ impl Turn {
         (cos * x + sin * y, cos * y - sin * x)
     }
 
-    /// Turns interleaved pixels of an image of this size.
-    pub(super) fn pixels(&self, from: &[u8], size: Size, (channels, depth): (usize, Depth), to: &mut [u8]) {
-        match depth {
-            Depth::Eight => self.levels(from, size, channels, self.fill, to),
-            Depth::Sixteen => {
-                let fill = self.fill.map(|level| (u16::from(level) * WIDENING).to_ne_bytes());
-                self.levels(from.as_chunks().0, size, channels, fill, to.as_chunks_mut().0);
-            }
+    /// The map of the pixels.
+    fn affine(&self) -> Affine {
+        let (sin, cos) = self.sin_cos();
+        Affine {
+            rows: [[cos, -sin, 0.0], [sin, cos, 0.0]],
+            interpolation: self.interpolation,
+            fill: self.fill,
         }
     }
 
-    fn levels<L: ChannelLevel>(&self, from: &[L], size: Size, channels: usize, fill: [L; RGB], to: &mut [L]) {
-        match (self.interpolation, channels) {
-            (Interpolation::Nearest, LUMA) => self.nearest(from, size, [fill[0]], to),
-            (Interpolation::Nearest, _) => self.nearest(from, size, fill, to),
-            (Interpolation::Bilinear, LUMA) => self.bilinear(from, size, [fill[0]], to),
-            (Interpolation::Bilinear, _) => self.bilinear(from, size, fill, to),
-        }
+    /// Turns interleaved pixels of an image of this size.
+    pub(super) fn pixels(&self, from: &[u8], size: Size, form: (usize, Depth), to: &mut [u8]) {
+        self.affine().pixels(from, size, form, to);
     }
 
     /// Turns pixels by the nearest pixel. Pixels have as many levels, or bytes, as the fill.
@@ -70,75 +56,14 @@ impl Turn {
         fill: [L; LEVELS],
         to: &mut [L],
     ) {
-        let (from, _) = from.as_chunks::<LEVELS>();
-        let (to, _) = to.as_chunks_mut::<LEVELS>();
-        self.each(size, |at, x, y| {
-            to[at] =
-                pixel(from, size, x.round_ties_even() as i64, y.round_ties_even() as i64).unwrap_or(fill);
-        });
+        self.affine().nearest(from, size, fill, to);
     }
-
-    /// Turns pixels with a level for each channel. Pixels outside the image count as 0, and the result is
-    /// mixed with the fill by the share that is inside.
-    fn bilinear<L: ChannelLevel, const CHANNELS: usize>(
-        &self,
-        from: &[L],
-        size: Size,
-        fill: [L; CHANNELS],
-        to: &mut [L],
-    ) {
-        let (from, _) = from.as_chunks::<CHANNELS>();
-        let (to, _) = to.as_chunks_mut::<CHANNELS>();
-        self.each(size, |at, x, y| {
-            let Corner { column, row, right, down } = Corner::around(x, y);
-            let (mut sums, mut inside) = ([0f32; CHANNELS], 0f32);
-            for (column, across) in [(column, 1.0 - right), (column + 1, right)] {
-                for (row, along) in [(row, 1.0 - down), (row + 1, down)] {
-                    let Some(pixel) = pixel(from, size, column, row) else { continue };
-                    inside += across * along;
-                    sums.iter_mut()
-                        .zip(pixel)
-                        .for_each(|(sum, value)| *sum += across * along * value.value());
-                }
-            }
-            for ((to, sum), fill) in to[at].iter_mut().zip(sums).zip(fill) {
-                let fill = fill.value();
-                *to = L::from_value(((sum - fill) * inside + fill).round_ties_even());
-            }
-        });
-    }
-
-    /// Calls `write` with the number of each pixel of the result and the place in the image that it shows.
-    fn each(&self, size: Size, mut write: impl FnMut(usize, f64, f64)) {
-        let (sin, cos) = self.sin_cos();
-        let (middle_x, middle_y) = (f64::from(size.width - 1) / 2.0, f64::from(size.height - 1) / 2.0);
-        let mut at = 0;
-        for row in 0..size.height {
-            let y = f64::from(row) - middle_y;
-            for column in 0..size.width {
-                let x = f64::from(column) - middle_x;
-                write(at, cos * x - sin * y + middle_x, sin * x + cos * y + middle_y);
-                at += 1;
-            }
-        }
-    }
-}
-
-impl Corner {
-    fn around(x: f64, y: f64) -> Corner {
-        let (column, row) = (x.floor(), y.floor());
-        Corner { column: column as i64, row: row as i64, right: (x - column) as f32, down: (y - row) as f32 }
-    }
-}
-
-fn pixel<P: Copy>(pixels: &[P], size: Size, column: i64, row: i64) -> Option<P> {
-    let (column, row) = (u32::try_from(column).ok()?, u32::try_from(row).ok()?);
-    let is_inside = column < size.width && row < size.height;
-    is_inside.then(|| pixels[row as usize * size.width as usize + column as usize])
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::depth::WIDENING;
+    use super::super::spec::LUMA;
     use super::*;
 
     const SIZE: Size = Size { height: 3, width: 3 };

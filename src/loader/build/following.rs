@@ -99,6 +99,7 @@ impl LoaderBuilder {
     /// The image that a column follows, with the image that it follows itself, if it does.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
+        check_still(&alone)?;
         let mut passed = vec![image];
         let mut last = &alone.image;
         while let Some(next) = last.follows() {
@@ -121,6 +122,7 @@ impl LoaderBuilder {
             return Ok(alone);
         }
         let of = self.followed_alone(read, passed[passed.len() - 1])?;
+        check_still(&of)?;
         let shown = alone.image.shown_as(&of.image).map_err(|error| error.at(of_column(image)))?;
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
@@ -187,4 +189,13 @@ impl LoaderBuilder {
         }
         Ok(columns)
     }
+}
+
+/// Refuses an image whose pixels are moved by operations that other columns cannot follow.
+fn check_still(followed: &Followed) -> Result<()> {
+    if followed.image.moves_pixels() {
+        return Err(Error::invalid(format!("follows {:?}, which has an automatic augmentation", followed.name))
+            .hint("its operations move pixels, and boxes, points, masks and other images cannot follow: leave it out"));
+    }
+    Ok(())
 }

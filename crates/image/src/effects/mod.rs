@@ -1,20 +1,28 @@
-//! Random changes of pixels at the target size: colours, blur and erasing.
+//! Random changes of pixels at the target size: operations that a policy draws, colours, blur, single
+//! operations and erasing.
 //!
-//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: colour jitter, grey,
-//! blur, and, after the pixels have their number type, erasing. Each operation draws from its own random
+//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: the operations of
+//! a policy, colour jitter, grey, blur, single operations, and, after the pixels have their number type, erasing. Each operation draws from its own random
 //! stream, so that adding one does not change the draws of the others, the crop or the flips.
 
 mod blur;
 mod color;
 mod erase;
+mod kind;
+mod learned;
+mod levels;
+mod operation;
+mod policy;
+mod sharpen;
 
 use super::draws::{Draws, Operation, RowKey};
 use super::refuse::bad_row;
-use super::spec::{ColorJitter, Image, Size};
-pub(super) use blur::BlurScratch;
+use super::spec::{AutoAugment, ColorJitter, Image, Size};
+use blur::BlurScratch;
 use color::ColourChange;
 pub(super) use erase::Erased;
 use forebay_base::Result;
+use operation::{PixelOperation, STEPS};
 
 /// The number of operations in torchvision's `ColorJitter`.
 const JITTERS: usize = 4;
@@ -22,11 +30,29 @@ const JITTERS: usize = 4;
 /// The changes of the pixels of one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Effects {
+    /// The policy whose operations are drawn when they are made, with the key of the draws.
+    augment: Option<(AutoAugment, RowKey)>,
     jitter: Option<Jitter>,
     is_grey: bool,
     blur: Option<Blur>,
+    steps: [Option<PixelOperation>; STEPS],
     /// The part of the result that is overwritten.
     pub(super) erased: Option<Erased>,
+}
+
+/// The buffers of the changes of an image, which a thread reuses for each image.
+#[derive(Default)]
+pub(super) struct EffectScratch {
+    blur: BlurScratch,
+    /// The pixels before an operation that moves or sharpens them.
+    still: Vec<u8>,
+}
+
+impl EffectScratch {
+    /// The number of bytes that the buffers take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blur.bytes() + self.still.capacity() as u64
+    }
 }
 
 /// The changes of colours, in the order in which they are made.
@@ -56,7 +82,15 @@ impl Effects {
             let mut draws = Draws::for_operation(key, Operation::RandomErasing);
             (draws.unit() < erasing.p).then(|| Erased::draw(erasing, size, &mut draws)).flatten()
         });
-        Effects { jitter, is_grey, blur, erased }
+        let steps = PixelOperation::draw_steps(&image.steps, key);
+        Effects {
+            augment: image.auto_augment.map(|augment| (augment, key)),
+            jitter,
+            is_grey,
+            blur,
+            steps,
+            erased,
+        }
     }
 
     /// Refuses an image that is too small for its blur.
@@ -72,15 +106,25 @@ impl Effects {
 
     /// Whether [`apply`](Self::apply) changes nothing.
     pub(super) fn keep_pixels(&self) -> bool {
-        self.jitter.is_none() && !self.is_grey && self.blur.is_none()
+        let is_still = self.augment.is_none() && self.steps.iter().all(Option::is_none);
+        is_still && self.jitter.is_none() && !self.is_grey && self.blur.is_none()
     }
 
     /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
-    pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
+    pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut EffectScratch) {
+        if let Some((augment, key)) = &self.augment {
+            let draws = &mut Draws::for_operation(*key, Operation::AutoAugment);
+            for operation in policy::draw(augment, size, draws) {
+                operation.apply(pixels, size, channels, &mut scratch.still);
+            }
+        }
         let jitter = self.jitter.iter().flat_map(|jitter| jitter.0).flatten();
         color::change(jitter.chain(self.is_grey.then_some(ColourChange::Grey)), pixels, channels);
         if let Some(Blur { kernel_size, sigma }) = self.blur {
-            scratch.blur(pixels, size, channels, kernel_size as usize, sigma);
+            scratch.blur.blur(pixels, size, channels, kernel_size as usize, sigma);
+        }
+        for operation in self.steps.iter().flatten() {
+            operation.apply(pixels, size, channels, &mut scratch.still);
         }
     }
 }
@@ -106,9 +150,13 @@ impl Jitter {
     }
 }
 
-/// The most bytes that the blur of an image takes.
-pub(super) fn blur_bytes(image: &Image) -> u64 {
-    image.gaussian_blur.map_or(0, |blur| blur::bytes(image.size, image.channels(), blur.kernel_size))
+/// The most bytes that the changes of an image take.
+pub(super) fn effect_bytes(image: &Image) -> u64 {
+    let Size { height, width } = image.size;
+    let blur = image.gaussian_blur;
+    let blur = blur.map_or(0, |blur| blur::bytes(image.size, image.channels(), blur.kernel_size));
+    let copies = u64::from(image.auto_augment.is_some() || image.steps.sharpness.is_some());
+    blur + copies * u64::from(height) * u64::from(width) * image.channels() as u64
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ impl Image {
     /// and turned before they become floats. With 16, floats are `x / 65535` for such files. Default: 16 for
     /// [`PixelType::U16`], 8 for every other type.
     ///
-    /// The option does not change files of 8 bits. Colour jitter, random grey and blur work on 8 bits only.
+    /// The option does not change files of 8 bits. Every random change of pixels but erasing works on 8 bits only.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -62,12 +62,14 @@ impl Image {
         if self.depth() == Depth::Eight {
             return Ok(());
         }
+        let steps = self.steps.probabilities().map(|(name, p)| (name, p > 0.0));
         let eight_bits_only = [
             ("color_jitter", self.color_jitter.is_some()),
             ("random_grayscale", self.random_grayscale > 0.0),
             ("gaussian_blur", self.gaussian_blur.is_some()),
+            ("auto_augment", self.auto_augment.is_some()),
         ];
-        match eight_bits_only.into_iter().find(|(_, is_on)| *is_on) {
+        match eight_bits_only.into_iter().chain(steps).find(|(_, is_on)| *is_on) {
             Some((name, _)) => Err(Error::invalid(format!("{name} with images of 16 bits"))
                 .hint("it works on 8 bits: leave it out, or deliver uint8 or floats without bit_depth 16")),
             None => Ok(()),

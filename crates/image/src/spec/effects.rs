@@ -5,7 +5,7 @@ use std::fmt;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Image, RGB};
+use super::{Image, RGB, Steps};
 
 /// The range of the share of the area that is erased, as in torchvision.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
@@ -113,9 +113,17 @@ impl Image {
         Image { random_erasing: Some(RandomErasing { p, scale, ratio, value }), ..self }
     }
 
-    /// The spec without random changes of colours, blur or erasing.
+    /// The spec without random changes of pixels at the target size.
     pub(crate) fn without_effects(self) -> Image {
-        Image { color_jitter: None, random_grayscale: 0.0, gaussian_blur: None, random_erasing: None, ..self }
+        Image {
+            color_jitter: None,
+            random_grayscale: 0.0,
+            gaussian_blur: None,
+            random_erasing: None,
+            auto_augment: None,
+            steps: Steps::default(),
+            ..self
+        }
     }
 
     /// Whether two epochs may see different values of the same pixel.
@@ -198,6 +206,9 @@ impl Image {
 
     /// Writes the methods that set effects, as they are written in code.
     pub(crate) fn write_effects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(augment) = self.auto_augment {
+            write!(f, "{augment}")?;
+        }
         if let Some(ColorJitter { brightness, contrast, saturation, hue, p }) = self.color_jitter {
             write!(f, ".color_jitter({brightness}, {contrast}, {saturation}, {hue}, p={p})")?;
         }
@@ -207,6 +218,7 @@ impl Image {
         if let Some(GaussianBlur { kernel_size, sigma, p }) = self.gaussian_blur {
             write!(f, ".gaussian_blur({kernel_size}, sigma={sigma:?}, p={p})")?;
         }
+        write!(f, "{}", self.steps)?;
         if let Some(RandomErasing { p, scale, ratio, value }) = self.random_erasing {
             write!(f, ".random_erasing({p}, scale={scale:?}, ratio={ratio:?}, value={value:?})")?;
         }

@@ -68,6 +68,9 @@ impl Image {
         if self.has_other_angles(other) {
             return refused("a rotation");
         }
+        if self.moves_pixels() {
+            return refused("an automatic augmentation");
+        }
         let mut shown = self.clone().rotated_as(other);
         (shown.flip, shown.vertical_flip) = (other.flip, other.vertical_flip);
         if other.framing == Framing::RandomResizedCrop {

@@ -1,5 +1,6 @@
 //! The description of how an image becomes an array: a small immutable value. Other modules carry it out.
 
+mod augment;
 mod depth;
 mod effects;
 mod following;
@@ -13,6 +14,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_type::{Layout, PixelType};
+pub use augment::AutoAugment;
+pub(super) use augment::{Policy, Steps};
 pub(super) use effects::{ColorJitter, GaussianBlur, RandomErasing};
 pub use raw::Raw;
 pub use resampling::Resampling;
@@ -150,6 +153,10 @@ pub struct Image {
     pub(super) gaussian_blur: Option<GaussianBlur>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) random_erasing: Option<RandomErasing>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) auto_augment: Option<AutoAugment>,
+    #[serde(default, skip_serializing_if = "Steps::is_off")]
+    pub(super) steps: Steps,
     /// The column of the image that this image follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
@@ -205,6 +212,8 @@ impl Image {
             random_grayscale: 0.0,
             gaussian_blur: None,
             random_erasing: None,
+            auto_augment: None,
+            steps: Steps::default(),
             of: None,
         }
     }
@@ -447,6 +456,7 @@ impl Image {
             || is_drawn(self.vertical_flip)
             || self.draws_rotation()
             || self.draws_effects()
+            || self.draws_operations()
     }
 
     /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.

@@ -28,6 +28,7 @@ impl Image {
         self.validate_raw()?;
         self.validate_rotation()?;
         self.validate_effects()?;
+        self.validate_augment()?;
         self.validate_bits()?;
         self.validate_values()
     }
@@ -37,6 +38,7 @@ impl Image {
         self.validate_erased_values()?;
         self.validate_fill()?;
         self.validate_depth()?;
+        self.validate_geometry()?;
         let Size { height, width } = self.size;
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(

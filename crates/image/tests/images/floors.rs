@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 13] = [
     &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
     // Refusals, and the spec of an image.
     &["opened", "refuse", "spec"],
-    &["geometry", "unread"],
+    &["affine", "geometry", "unread"],
     &["canvas", "effects", "finish", "pixels", "rotation", "sniff"],
     // The draws for an image; formats that are decoded as a whole; the target size.
     &["formats", "frame", "png", "resample"],

@@ -119,8 +119,9 @@ fn blocks_change_as_single_pixels_do_in_every_order() {
 fn every_hue_is_that_of_a_single_pixel() {
     for turns in [-0.5, -0.13, 0.0, 0.25, 0.5] {
         for red in (0..=255).step_by(15) {
-            let pixels: Vec<[u8; RGB]> =
-                (0..=255).flat_map(|green| (0..=255).step_by(5).map(move |blue| [red, green, blue])).collect();
+            let pixels: Vec<[u8; RGB]> = (0..=255)
+                .flat_map(|green| (0..=255).step_by(5).map(move |blue| [red, green, blue]))
+                .collect();
             let mut found = pixels.clone();
             change([ColourChange::Hue(turns)], found.as_flattened_mut(), RGB);
             for (pixel, found) in pixels.into_iter().zip(found) {

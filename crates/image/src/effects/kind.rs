@@ -1,0 +1,128 @@
+//! The kinds of operations of an automatic augmentation, with torchvision's ranges of magnitudes.
+
+use super::super::affine::Affine;
+use super::super::spec::{AutoAugment, Size};
+use super::color::ColourChange;
+use super::operation::PixelOperation;
+
+/// The share of an image's side by which it is moved at most.
+const MOST_MOVED: f64 = 150.0 / 331.0;
+/// The largest level.
+const WHITE: f64 = 255.0;
+/// The number of bits of a level.
+const BITS: f32 = 8.0;
+
+/// A kind of operation, in torchvision's order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Identity,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+    Rotate,
+    Brightness,
+    Color,
+    Contrast,
+    Sharpness,
+    Posterize,
+    Solarize,
+    AutoContrast,
+    Equalize,
+    Invert,
+}
+
+/// The largest magnitudes.
+#[derive(Clone, Copy)]
+pub(super) struct Ranges {
+    shear: f64,
+    /// The translation along the width and the height, in pixels.
+    translate: [f64; 2],
+    rotate: f64,
+    colour: f64,
+    /// The number of bits that posterize removes.
+    bits: f64,
+}
+
+impl Ranges {
+    pub(super) fn of(size: Size) -> Ranges {
+        let translate = [size.width, size.height].map(|side| MOST_MOVED * f64::from(side));
+        Ranges { shear: 0.3, translate, rotate: 30.0, colour: 0.9, bits: 4.0 }
+    }
+
+    /// The ranges of `TrivialAugmentWide`.
+    pub(super) const WIDE: Ranges =
+        Ranges { shear: 0.99, translate: [32.0; 2], rotate: 135.0, colour: 0.99, bits: 6.0 };
+}
+
+impl Kind {
+    /// Whether the magnitude is negated with probability 1/2.
+    pub(super) fn is_signed(self) -> bool {
+        use Kind::*;
+        let is_moved = matches!(self, ShearX | ShearY | TranslateX | TranslateY | Rotate);
+        is_moved || matches!(self, Brightness | Color | Contrast | Sharpness)
+    }
+
+    /// The magnitude with the number `at` of `bins`, in 32 bits as in torchvision.
+    pub(super) fn magnitude(self, ranges: &Ranges, at: u32, bins: u32) -> f64 {
+        let last = bins - 1;
+        let step = |from: f64, to: f64| {
+            let (from, to) = (from as f32, to as f32);
+            let step = (to - from) / last as f32;
+            // Each half is counted from its own end.
+            let value = if at < bins / 2 { from + step * at as f32 } else { to - step * (last - at) as f32 };
+            f64::from(value)
+        };
+        match self {
+            Kind::ShearX | Kind::ShearY => step(0.0, ranges.shear),
+            Kind::TranslateX => step(0.0, ranges.translate[0]),
+            Kind::TranslateY => step(0.0, ranges.translate[1]),
+            Kind::Rotate => step(0.0, ranges.rotate),
+            Kind::Brightness | Kind::Color | Kind::Contrast | Kind::Sharpness => step(0.0, ranges.colour),
+            Kind::Posterize => {
+                let removed = at as f32 / (f64::from(last) / ranges.bits) as f32;
+                f64::from((BITS - removed).round_ties_even())
+            }
+            Kind::Solarize => step(1.0, 0.0),
+            Kind::Identity | Kind::AutoContrast | Kind::Equalize | Kind::Invert => 0.0,
+        }
+    }
+
+    /// The operation of this magnitude for an image of this size. `None` if it changes nothing.
+    pub(super) fn operation(
+        self,
+        magnitude: f64,
+        size: Size,
+        augment: &AutoAugment,
+    ) -> Option<PixelOperation> {
+        let moved = |rows| {
+            let AutoAugment { interpolation, fill, .. } = *augment;
+            PixelOperation::Move(Affine { rows, interpolation, fill })
+        };
+        let [width, height] = [size.width, size.height].map(f64::from);
+        Some(match self {
+            Kind::Identity => return None,
+            // A shear leaves the upper or the left border where it is.
+            Kind::ShearX => moved([[1.0, magnitude, magnitude * height / 2.0], [0.0, 1.0, 0.0]]),
+            Kind::ShearY => moved([[1.0, 0.0, 0.0], [magnitude, 1.0, magnitude * width / 2.0]]),
+            Kind::TranslateX => moved([[1.0, 0.0, -magnitude.trunc()], [0.0, 1.0, 0.0]]),
+            Kind::TranslateY => moved([[1.0, 0.0, 0.0], [0.0, 1.0, -magnitude.trunc()]]),
+            Kind::Rotate => {
+                let (sin, cos) = magnitude.to_radians().sin_cos();
+                moved([[cos, -sin, 0.0], [sin, cos, 0.0]])
+            }
+            Kind::Brightness => PixelOperation::Colour(ColourChange::Brightness(1.0 + magnitude)),
+            Kind::Color => PixelOperation::Colour(ColourChange::Saturation(1.0 + magnitude)),
+            Kind::Contrast => PixelOperation::Colour(ColourChange::Contrast(1.0 + magnitude)),
+            Kind::Sharpness => PixelOperation::Sharpness(1.0 + magnitude),
+            Kind::Posterize => PixelOperation::Posterize(magnitude as u8),
+            Kind::Solarize => PixelOperation::Solarize(WHITE * magnitude),
+            Kind::AutoContrast => PixelOperation::AutoContrast,
+            Kind::Equalize => PixelOperation::Equalize,
+            Kind::Invert => PixelOperation::Invert,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! One operation on the pixels of an image: a choice of a policy, or a single step.
+
+use super::super::affine::Affine;
+use super::super::depth::Depth;
+use super::super::draws::{Draws, Operation, RowKey};
+use super::super::spec::{Size, Steps};
+use super::color::{self, ColourChange};
+use super::levels;
+use super::sharpen::sharpen;
+
+/// The number of operations that are made as single steps.
+pub(super) const STEPS: usize = 6;
+
+/// An operation on 8-bit pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum PixelOperation {
+    Move(Affine),
+    Colour(ColourChange),
+    Sharpness(f64),
+    /// The number of bits that are kept.
+    Posterize(u8),
+    /// The level from which levels are inverted.
+    Solarize(f64),
+    AutoContrast,
+    Equalize,
+    Invert,
+}
+
+impl PixelOperation {
+    /// Draws which of the single steps are made.
+    pub(super) fn draw_steps(steps: &Steps, key: RowKey) -> [Option<PixelOperation>; STEPS] {
+        let with = |p: f64, stream: Operation, operation: PixelOperation| {
+            (p > 0.0 && Draws::for_operation(key, stream).unit() < p).then_some(operation)
+        };
+        let [sharpness, posterize] = [steps.sharpness, steps.posterize.map(|(bits, p)| (f64::from(bits), p))]
+            .map(Option::unwrap_or_default);
+        let solarize = steps.solarize.unwrap_or_default();
+        [
+            with(steps.invert, Operation::Invert, PixelOperation::Invert),
+            with(posterize.1, Operation::Posterize, PixelOperation::Posterize(posterize.0 as u8)),
+            with(solarize.1, Operation::Solarize, PixelOperation::Solarize(solarize.0)),
+            with(sharpness.1, Operation::Sharpness, PixelOperation::Sharpness(sharpness.0)),
+            with(steps.autocontrast, Operation::AutoContrast, PixelOperation::AutoContrast),
+            with(steps.equalize, Operation::Equalize, PixelOperation::Equalize),
+        ]
+    }
+
+    /// Changes interleaved pixels. `still` gets a copy of them if the operation needs one.
+    pub(super) fn apply(self, pixels: &mut [u8], size: Size, channels: usize, still: &mut Vec<u8>) {
+        match self {
+            PixelOperation::Move(affine) => {
+                still.clear();
+                still.extend_from_slice(pixels);
+                affine.pixels(still, size, (channels, Depth::Eight), pixels);
+            }
+            PixelOperation::Colour(change) => color::change([change], pixels, channels),
+            PixelOperation::Sharpness(factor) => sharpen(pixels, size, channels, factor, still),
+            PixelOperation::Posterize(bits) => levels::posterize(pixels, bits),
+            PixelOperation::Solarize(threshold) => levels::solarize(pixels, threshold),
+            PixelOperation::AutoContrast => levels::autocontrast(pixels, channels),
+            PixelOperation::Equalize => levels::equalize(pixels, channels),
+            PixelOperation::Invert => levels::invert(pixels),
+        }
+    }
+}

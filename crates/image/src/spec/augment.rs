@@ -1,0 +1,367 @@
+//! The options for automatic augmentation, and for single operations that are not drawn by a policy.
+
+use std::fmt;
+
+use forebay_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::rotation::Interpolation;
+use super::{Image, RGB, is_never};
+
+/// The number of magnitudes of an operation if none is given, as in torchvision.
+const DEFAULT_BINS: u32 = 31;
+/// The most operations of one image, and the most magnitudes: far more than anybody uses.
+const MAX_OPS: u32 = 100;
+const MAX_BINS: u32 = 1_000;
+/// The number of bits of a level.
+const BITS: u8 = 8;
+/// The largest level.
+const WHITE: f64 = 255.0;
+
+/// Automatic augmentation: random operations that a policy draws for each image.
+///
+/// The operations are torchvision's: shear, translation and rotation, brightness, colour, contrast, sharpness,
+/// posterize, solarize, autocontrast, equalize and, in policies that were learned, invert. Places outside the
+/// image are black, and pixels that move are the nearest ones, unless [`interpolation`](Self::interpolation)
+/// and [`fill`](Self::fill) say otherwise.
+///
+/// ```
+/// # mod forebay { pub use forebay_image::{self as image, *}; }
+/// use forebay::Image;
+/// use forebay::image::AutoAugment;
+///
+/// let train = Image::random_resized_crop(224).flip().auto_augment(AutoAugment::rand(2, 9));
+/// # train.validate()?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AutoAugment {
+    pub(crate) policy: Policy,
+    pub(crate) interpolation: Interpolation,
+    pub(crate) fill: [u8; RGB],
+}
+
+/// How operations are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Policy {
+    /// One of 25 pairs that were learned on ImageNet.
+    Imagenet,
+    /// One of 25 pairs that were learned on CIFAR-10.
+    Cifar10,
+    /// One of 25 pairs that were learned on SVHN.
+    Svhn,
+    /// Some operations, all of one magnitude.
+    Rand { num_ops: u32, magnitude: u32, num_magnitude_bins: u32 },
+    /// One operation of any magnitude, from wider ranges.
+    TrivialWide { num_magnitude_bins: u32 },
+}
+
+impl AutoAugment {
+    fn new(policy: Policy) -> AutoAugment {
+        AutoAugment { policy, interpolation: Interpolation::default(), fill: [0; RGB] }
+    }
+
+    /// One of the 25 pairs of operations that were learned on ImageNet (Cubuk et al.: "AutoAugment", CVPR
+    /// 2019).
+    pub fn imagenet() -> AutoAugment {
+        AutoAugment::new(Policy::Imagenet)
+    }
+
+    /// Works like [`imagenet`](Self::imagenet), with the pairs for CIFAR-10.
+    pub fn cifar10() -> AutoAugment {
+        AutoAugment::new(Policy::Cifar10)
+    }
+
+    /// Works like [`imagenet`](Self::imagenet), with the pairs for SVHN.
+    pub fn svhn() -> AutoAugment {
+        AutoAugment::new(Policy::Svhn)
+    }
+
+    /// `num_ops` operations of the same `magnitude`, which is the number of one of 31 steps from 0 (Cubuk et
+    /// al.: "RandAugment", 2020). torchvision's defaults are 2 and 9.
+    pub fn rand(num_ops: u32, magnitude: u32) -> AutoAugment {
+        AutoAugment::new(Policy::Rand { num_ops, magnitude, num_magnitude_bins: DEFAULT_BINS })
+    }
+
+    /// One operation of any magnitude (Müller, Hutter: "TrivialAugment", ICCV 2021).
+    pub fn trivial_wide() -> AutoAugment {
+        AutoAugment::new(Policy::TrivialWide { num_magnitude_bins: DEFAULT_BINS })
+    }
+
+    /// Sets the number of magnitudes from which [`rand`](Self::rand) and [`trivial_wide`](Self::trivial_wide)
+    /// take one. Default: 31. The policies that were learned have 10, and do not change.
+    #[must_use]
+    pub fn num_magnitude_bins(self, bins: u32) -> AutoAugment {
+        let policy = match self.policy {
+            Policy::Rand { num_ops, magnitude, .. } => {
+                Policy::Rand { num_ops, magnitude, num_magnitude_bins: bins }
+            }
+            Policy::TrivialWide { .. } => Policy::TrivialWide { num_magnitude_bins: bins },
+            learned => learned,
+        };
+        AutoAugment { policy, ..self }
+    }
+
+    /// Sets how pixels that move are computed. Default: the nearest pixel.
+    #[must_use]
+    pub fn interpolation(self, interpolation: Interpolation) -> AutoAugment {
+        AutoAugment { interpolation, ..self }
+    }
+
+    /// Sets a value for each channel, from 0 to 255, of places outside the image. A grey image uses the first
+    /// of the three. Default: 0.
+    #[must_use]
+    pub fn fill(self, fill: [u8; RGB]) -> AutoAugment {
+        AutoAugment { fill, ..self }
+    }
+
+    fn validate(&self) -> Result<()> {
+        let (num_ops, magnitude, bins) = match self.policy {
+            Policy::Rand { num_ops, magnitude, num_magnitude_bins } => {
+                (num_ops, magnitude, num_magnitude_bins)
+            }
+            Policy::TrivialWide { num_magnitude_bins } => (1, 0, num_magnitude_bins),
+            Policy::Imagenet | Policy::Cifar10 | Policy::Svhn => return Ok(()),
+        };
+        if num_ops > MAX_OPS {
+            return Err(Error::invalid(format!("an augmentation of {num_ops} operations"))
+                .hint(format!("give at most {MAX_OPS}")));
+        }
+        if !(2..=MAX_BINS).contains(&bins) {
+            return Err(Error::invalid(format!("an augmentation with {bins} magnitudes"))
+                .hint(format!("give 2 to {MAX_BINS}")));
+        }
+        if magnitude >= bins {
+            return Err(Error::invalid(format!("an augmentation of magnitude {magnitude} of {bins}"))
+                .hint("magnitudes are counted from 0: give one below num_magnitude_bins"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AutoAugment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy {
+            Policy::Imagenet => f.write_str(".auto_augment(imagenet")?,
+            Policy::Cifar10 => f.write_str(".auto_augment(cifar10")?,
+            Policy::Svhn => f.write_str(".auto_augment(svhn")?,
+            Policy::Rand { num_ops, magnitude, num_magnitude_bins } => {
+                write!(f, ".rand_augment({num_ops}, {magnitude}, {num_magnitude_bins}")?;
+            }
+            Policy::TrivialWide { num_magnitude_bins } => {
+                write!(f, ".trivial_augment_wide({num_magnitude_bins}")?;
+            }
+        }
+        write!(f, ", {}, fill={:?})", self.interpolation, self.fill)
+    }
+}
+
+/// Single operations, each with a probability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Steps {
+    #[serde(skip_serializing_if = "is_never")]
+    pub(crate) invert: f64,
+    /// The number of bits that are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) posterize: Option<(u8, f64)>,
+    /// The level from which levels are inverted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) solarize: Option<(f64, f64)>,
+    /// The factor: 0 blurs, 1 changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sharpness: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "is_never")]
+    pub(crate) autocontrast: f64,
+    #[serde(skip_serializing_if = "is_never")]
+    pub(crate) equalize: f64,
+}
+
+impl Steps {
+    pub(crate) fn is_off(&self) -> bool {
+        *self == Steps::default()
+    }
+
+    /// The names of the methods, and the probabilities, in the order in which the operations are made.
+    pub(crate) fn probabilities(&self) -> [(&'static str, f64); 6] {
+        let p = |step: Option<f64>| step.unwrap_or_default();
+        [
+            ("random_invert", self.invert),
+            ("random_posterize", p(self.posterize.map(|(_, p)| p))),
+            ("random_solarize", p(self.solarize.map(|(_, p)| p))),
+            ("random_adjust_sharpness", p(self.sharpness.map(|(_, p)| p))),
+            ("random_autocontrast", self.autocontrast),
+            ("random_equalize", self.equalize),
+        ]
+    }
+
+    fn validate(&self) -> Result<()> {
+        for (name, p) in self.probabilities() {
+            if !(0.0..=1.0).contains(&p) {
+                return Err(Error::invalid(format!("{name} with probability {p}"))
+                    .hint("give a probability from 0 to 1"));
+            }
+        }
+        if let Some((bits @ (9..), _)) = self.posterize {
+            return Err(
+                Error::invalid(format!("random_posterize to {bits} bits")).hint(format!("give 0 to {BITS}"))
+            );
+        }
+        if let Some((threshold, _)) = self.solarize.filter(|(level, _)| !(0.0..=WHITE).contains(level)) {
+            return Err(Error::invalid(format!("random_solarize with threshold {threshold}"))
+                .hint("give a level from 0 to 255"));
+        }
+        if let Some((factor, _)) = self.sharpness.filter(|(by, _)| !(*by >= 0.0 && by.is_finite())) {
+            return Err(Error::invalid(format!("random_adjust_sharpness by {factor}"))
+                .hint("give a finite number of at least 0"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |name: &str| match name {
+            "random_posterize" => self.posterize.map(|(bits, _)| f64::from(bits)),
+            "random_solarize" => self.solarize.map(|(threshold, _)| threshold),
+            "random_adjust_sharpness" => self.sharpness.map(|(factor, _)| factor),
+            _ => None,
+        };
+        for (name, p) in self.probabilities().into_iter().filter(|(_, p)| *p > 0.0) {
+            match value(name) {
+                Some(value) => write!(f, ".{name}({value}, p={p})")?,
+                None => write!(f, ".{name}({p})")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Image {
+    /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
+    /// `TrivialAugmentWide`. It comes after the flips and the rotation, before a colour jitter. Default: off.
+    ///
+    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image.
+    #[must_use]
+    pub fn auto_augment(self, augment: AutoAugment) -> Image {
+        Image { auto_augment: Some(augment), ..self }
+    }
+
+    /// Inverts all levels with probability `p`: torchvision's `RandomInvert`. Default: 0.
+    ///
+    /// It comes after a blur, and is followed by posterize, solarize, sharpness, autocontrast and equalize.
+    #[must_use]
+    pub fn random_invert(self, p: f64) -> Image {
+        Image { steps: Steps { invert: p, ..self.steps }, ..self }
+    }
+
+    /// Keeps the `bits` highest bits of each level, 0 to 8, with probability `p`: torchvision's
+    /// `RandomPosterize`. Default: off.
+    #[must_use]
+    pub fn random_posterize(self, bits: u8, p: f64) -> Image {
+        Image { steps: Steps { posterize: Some((bits, p)), ..self.steps }, ..self }
+    }
+
+    /// Inverts levels of at least `threshold`, 0 to 255, with probability `p`: torchvision's
+    /// `RandomSolarize`. Default: off.
+    #[must_use]
+    pub fn random_solarize(self, threshold: f64, p: f64) -> Image {
+        Image { steps: Steps { solarize: Some((threshold, p)), ..self.steps }, ..self }
+    }
+
+    /// Sharpens by a factor above 1, or blurs by one below it, with probability `p`: torchvision's
+    /// `RandomAdjustSharpness`. Default: off.
+    #[must_use]
+    pub fn random_adjust_sharpness(self, factor: f64, p: f64) -> Image {
+        Image { steps: Steps { sharpness: Some((factor, p)), ..self.steps }, ..self }
+    }
+
+    /// Stretches the levels of each channel to the whole range with probability `p`: torchvision's
+    /// `RandomAutocontrast`. Default: 0.
+    #[must_use]
+    pub fn random_autocontrast(self, p: f64) -> Image {
+        Image { steps: Steps { autocontrast: p, ..self.steps }, ..self }
+    }
+
+    /// Equalizes the histogram of each channel with probability `p`: torchvision's `RandomEqualize`. Default:
+    /// 0.
+    #[must_use]
+    pub fn random_equalize(self, p: f64) -> Image {
+        Image { steps: Steps { equalize: p, ..self.steps }, ..self }
+    }
+
+    /// Whether pixels are moved in a way that boxes, points and masks cannot follow.
+    pub fn moves_pixels(&self) -> bool {
+        self.auto_augment.is_some()
+    }
+
+    /// Whether two epochs may see different operations.
+    pub(crate) fn draws_operations(&self) -> bool {
+        let is_drawn = |p: f64| p > 0.0 && p < 1.0;
+        self.auto_augment.is_some() || self.steps.probabilities().into_iter().any(|(_, p)| is_drawn(p))
+    }
+
+    pub(crate) fn validate_augment(&self) -> Result<()> {
+        self.steps.validate()?;
+        self.auto_augment.map_or(Ok(()), |augment| augment.validate())
+    }
+
+    /// Refuses a column of geometry for an image whose operations it does not describe.
+    pub(crate) fn validate_geometry(&self) -> Result<()> {
+        if self.moves_pixels() && self.emit_geometry {
+            return Err(Error::invalid("emit_geometry with an automatic augmentation").hint(
+                "its operations move pixels, which the column does not describe: leave one of the two out",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_base::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_can_never_work_is_refused() {
+        let image = || Image::resize(16, 20);
+        for (image, said) in [
+            (image().auto_augment(AutoAugment::rand(2, 31)), "magnitude 31 of 31"),
+            (image().auto_augment(AutoAugment::rand(101, 0)), "101 operations"),
+            (image().auto_augment(AutoAugment::trivial_wide().num_magnitude_bins(1)), "with 1 magnitudes"),
+            (image().auto_augment(AutoAugment::svhn()).emit_geometry(), "emit_geometry with an automatic"),
+            (image().random_invert(1.5), "random_invert with probability 1.5"),
+            (image().random_posterize(9, 0.5), "to 9 bits"),
+            (image().random_solarize(256.0, 0.5), "threshold 256"),
+            (image().random_adjust_sharpness(-1.0, 0.5), "by -1"),
+            (image().random_equalize(f64::NAN), "probability NaN"),
+        ] {
+            let error = image.validate().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_back_and_only_a_draw_is_random() {
+        let fill = [1, 2, 3];
+        let wide = AutoAugment::trivial_wide().interpolation(Interpolation::Bilinear).fill(fill);
+        let all = Image::resize(8, 8).random_invert(0.5).random_posterize(4, 0.25).random_autocontrast(1.0);
+        let all = all.random_solarize(128.0, 0.5).random_adjust_sharpness(2.0, 0.5).random_equalize(0.1);
+        for image in [all, Image::resize(8, 8).auto_augment(wide), Image::resize(8, 8).random_invert(0.1)] {
+            image.validate().unwrap();
+            assert!(image.is_random());
+            assert_eq!(serde_json::from_str::<Image>(&image.canonical()).unwrap(), image);
+            assert_eq!(image.without_effects(), Image::resize(8, 8));
+        }
+        assert!(!Image::resize(8, 8).random_posterize(4, 1.0).is_random());
+        assert_eq!(
+            Image::resize(8, 8).random_posterize(4, 0.5).auto_augment(wide).to_string(),
+            "resize(8x8).trivial_augment_wide(31, bilinear, fill=[1, 2, 3]).random_posterize(4, p=0.5)\
+             .dtype(uint8).layout(NHWC)"
+        );
+    }
+}
