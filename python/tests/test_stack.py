@@ -154,6 +154,21 @@ def test_codes_are_stacked(holes):
     assert next(iter(loader))["k"].tolist() == [[0], [1], [0]]
 
 
+def test_a_stack_has_its_type_whatever_other_options_make_of_its_columns(holes):
+    codes = {"c": fb.Vocabulary(["x", "y"])}
+    plain = fb.Loader(holes, columns=["a"], encode=codes, stack={"k": fb.Stack(["c"])})
+    wide = fb.Loader(holes, columns=["a"], encode=codes, stack={"k": fb.Stack(["c", "a"], dtype="int64")})
+    for narrow, both in zip(plain, wide, strict=True):
+        assert both["k"].dtype == np.int64
+        assert (both["k"][:, 0] == narrow["k"][:, 0]).all()
+    cast = fb.Loader(holes, columns=["c"], stack={"x": fb.Stack(["a"], dtype="float32")}, cast={"a": "int32"})
+    assert next(iter(cast))["x"].dtype == np.float32
+    pq.write_table(pa.table({"a": [1, 200]}), holes)
+    small = fb.Loader(holes, stack={"x": fb.Stack(["a"], dtype="int8")}, cast={"a": "int32"})
+    with pytest.raises(fb.BadRowError, match=r'row 1, column "a".*200 has no place in int8'):
+        next(iter(small))
+
+
 def test_a_stack_has_stored_names_and_other_options_delivered_ones(holes):
     stack = {"x": fb.Stack(["a", "b"])}
     loader = fb.Loader(

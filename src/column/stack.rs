@@ -9,6 +9,7 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::{Deserialize, Serialize};
 
+use super::cast::cast_after;
 use super::{Cast, Codec, Column, StackColumns, StackedColumn, tensor_field};
 
 /// The number of columns that are written to the matrix together: a row of them fills a line of the
@@ -78,12 +79,20 @@ pub(crate) struct StackCodec {
 }
 
 impl StackCodec {
-    /// Makes the column `name` from these columns, each given with the index of its stored column.
+    /// Makes the column `name` from these columns, each given with the index of its stored column, and of
+    /// values of `dtype`, or of the type that all columns have.
     ///
     /// Fails with `Invalid` if a column has no single number or boolean for each row, or if two have
     /// different types.
-    pub(crate) fn column(name: &str, columns: Vec<(usize, Column)>) -> Result<Column> {
+    pub(crate) fn column(name: &str, columns: Vec<(usize, Column)>, dtype: Option<&Cast>) -> Result<Column> {
         let at = |field: &FieldRef, error: Error| error.at(Place::default().column(field.name().as_str()));
+        let as_asked = |(place, column): (usize, Column)| {
+            let Some(dtype) = dtype else { return Ok((place, column)) };
+            let field = column.field.clone();
+            let cast = cast_after(column, dtype.data_type()).map_err(|error| at(&field, error))?;
+            Ok((place, cast))
+        };
+        let columns = columns.into_iter().map(as_asked).collect::<Result<Vec<_>>>()?;
         let Some((_, Column { field: first, .. })) = columns.first().cloned() else {
             return Err(Error::invalid(format!("stack: {name:?} has no columns")));
         };
@@ -204,7 +213,7 @@ mod tests {
 
     fn stack(columns: usize, data_type: &DataType) -> Arc<dyn StackColumns> {
         let columns = (0..columns).map(|at| (at, column(&format!("c{at}"), data_type.clone()))).collect();
-        match StackCodec::column("x", columns).unwrap().codec {
+        match StackCodec::column("x", columns, None).unwrap().codec {
             Codec::Stack(stack) => stack,
             other => panic!("{other:?}"),
         }
@@ -244,7 +253,7 @@ mod tests {
     #[test]
     fn columns_of_other_types_are_refused_by_name() {
         let error = |columns: Vec<Column>| {
-            StackCodec::column("x", columns.into_iter().enumerate().collect()).unwrap_err().to_string()
+            StackCodec::column("x", columns.into_iter().enumerate().collect(), None).unwrap_err().to_string()
         };
         let text = error(vec![column("a", DataType::Int8), column("b", DataType::Float32)]);
         assert!(

@@ -5,6 +5,7 @@
 //! with its place, and the row cache keeps the stored values. Every other codec of the column sees the type
 //! of the cast.
 
+mod after;
 mod values;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, Serializer};
 use values::{cast_values, shown};
+
+pub(crate) use after::cast_after;
 
 use super::tensors::{name_of, read_name};
 use super::{Codec, ColumnOption, Gather, GatheredRows, RowSize, Tensor};

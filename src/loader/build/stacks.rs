@@ -147,7 +147,7 @@ impl LoaderBuilder {
                 columns.iter().map(|column| read.index_of(column).unwrap_or_default()).collect();
             let is_masked = masked.iter().any(|field| columns.contains(field.name()));
             let columns = places.iter().map(|place| (*place, each[*place].clone())).collect();
-            stacks.push(StackCodec::column(name, columns)?);
+            stacks.push(StackCodec::column(name, columns, stack.cast())?);
             if is_masked {
                 let name = Pad::mask_name(name);
                 let mask = |place: &usize| {
@@ -155,7 +155,7 @@ impl LoaderBuilder {
                     Ok((*place, Column::with_codec(Codec::GatherOf(*place, codec), read.field(*place))?))
                 };
                 let masks = places.iter().map(mask).collect::<Result<_>>()?;
-                stacks.push(StackCodec::column(&name, masks)?);
+                stacks.push(StackCodec::column(&name, masks, None)?);
             }
             places.iter().for_each(|place| each[*place].codec = Codec::Stacked);
         }
