@@ -6,10 +6,10 @@
 //! ```
 //!
 //! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one
-//! that works: it turns bytes into Arrow arrays, numbers by [`numbers`], everything else through the Parquet
-//! crate. [`row_cache`] and [`row_memory`] return rows that were kept before. [`integers`] has Parquet's
-//! encodings of whole numbers, which [`pages`] checks before [`numbers`] decodes them. [`select`] and
-//! [`filter`] decide which rows of a row group are wanted.
+//! that works: it turns bytes into Arrow arrays, numbers by [`numbers`], structures and lists by [`nested`],
+//! everything else through the Parquet crate. [`row_cache`] and [`row_memory`] return rows that were kept
+//! before. [`integers`] has Parquet's encodings of whole numbers, which [`pages`] checks before [`numbers`]
+//! decodes them. [`select`] and [`filter`] decide which rows of a row group are wanted.
 
 pub(crate) mod budget;
 mod bunches;
@@ -22,6 +22,7 @@ pub(crate) mod filter;
 pub(crate) mod heads;
 mod held;
 mod integers;
+mod nested;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;

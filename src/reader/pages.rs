@@ -27,7 +27,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 pub(super) use self::body::Bodies;
 pub(super) use self::lengths::whole_deltas;
-pub(super) use self::levels::{Depth, split_levels};
+pub(super) use self::levels::{Depth, highest_of, split_levels};
 pub(super) use self::refusals::too_large;
 
 use self::refusals::corrupt;

@@ -2,6 +2,7 @@
 
 mod arrange;
 mod chunks;
+mod decoders;
 mod int96;
 mod texts;
 
@@ -22,9 +23,10 @@ use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::file::metadata::ParquetMetaData;
 
 use self::chunks::FetchedChunks;
+use self::decoders::Decoders;
 use super::chunk_pages::{ChunkPages, GroupPages, StoredPages};
 use super::coded::CodedColumns;
-use super::numbers::{CheckedChunk, NumberColumn};
+use super::numbers::CheckedChunk;
 use super::pages::{self, Checked, Leaf, StoredPage};
 
 /// The advice for a damaged row group.
@@ -196,19 +198,17 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
-    let numbers = leaves.iter().map(|&leaf| {
-        let root = columns.parquet.get_column_root_idx(leaf);
-        let (field, column) = (columns.schema.field(root), columns.parquet.columns()[leaf].as_ref());
-        are_whole.then(|| NumberColumn::for_field(field, column, codes(root), rows)).flatten()
-    });
-    let mut numbers: Vec<Option<NumberColumn<'_>>> = numbers.collect();
+    let mut decoders = match are_whole {
+        true => Decoders::new(columns, (&roots, &leaves), codes, rows),
+        false => Decoders::none(columns, &roots, &leaves),
+    };
     let checked = leaves.iter().map(|&leaf| (leaf, Leaf::for_column(&columns.parquet.columns()[leaf])));
     let checked: Vec<(usize, Leaf)> = checked.collect();
     let mut steps = Vec::with_capacity(readers.len());
     let mut taken = 0;
     for reader in &mut readers {
         let step;
-        (step, taken) = guarded(|| reader.check(&checked, (taken, limit), &mut numbers))?;
+        (step, taken) = guarded(|| reader.check(&checked, (taken, limit), &mut decoders))?;
         steps.push(step);
     }
     // A row group whose pages were read one by one is never read with others.
@@ -219,12 +219,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if rows == 0 || projection.columns().is_empty() {
         return empty(projection, rows);
     }
-    let mut arrays = vec![None; roots.len()];
-    for (leaf, column) in leaves.iter().zip(numbers) {
-        let root = columns.parquet.get_column_root_idx(*leaf);
-        let (Ok(at), Some(column)) = (roots.binary_search(&root), column) else { continue };
-        arrays[at] = guarded(|| Ok(column.finish()))?;
-    }
+    let mut arrays = decoders.finish(|finish| guarded(|| Ok(finish())))?;
     let mut last_root = None;
     for (chunk, leaf) in leaves.iter().enumerate() {
         let root = columns.parquet.get_column_root_idx(*leaf);
@@ -298,8 +293,8 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`; columns there that
-    /// cannot continue become `None`. Chunks with wrong flags are replaced by chunks with correct ones.
+    /// Checks all pages of the column chunks at `leaves`, and appends them to `decoders`. Chunks with wrong
+    /// flags are replaced by chunks with correct ones.
     ///
     /// Returns the number of rows to decode at a time: all, unless repeated values could then exceed the
     /// limit; and the bytes of the limit that are taken afterwards.
@@ -307,7 +302,7 @@ impl<'a> RowGroupReader<'a> {
         &mut self,
         leaves: &[(usize, Leaf)],
         (taken, limit): (u64, u64),
-        numbers: &mut [Option<NumberColumn<'_>>],
+        decoders: &mut Decoders<'_>,
     ) -> Result<(usize, u64)> {
         let rows = self.rows()?;
         let mut total = taken;
@@ -318,7 +313,7 @@ impl<'a> RowGroupReader<'a> {
         let mut page_counts = Vec::with_capacity(leaves.len());
         let chunks =
             self.footer.chunks_at(self.stored.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
-        for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
+        for (at, ((leaf, about), (_, facts))) in chunks.enumerate() {
             let some = self.pages.and_then(|pages| pages.chunk(at));
             let (joined, of_pages);
             let (about, range, (fetched, bytes)) = match some {
@@ -356,8 +351,8 @@ impl<'a> RowGroupReader<'a> {
             }
             has_unseen_texts |= pages.iter().any(StoredPage::has_lengths_in_front);
             let chunk = CheckedChunk { about, fetched, bytes, pages: &pages, rows };
-            if let Some(declined) = column.take_if(|column| column.append(&chunk).is_none()) {
-                damaged = damaged.or(declined.is_damaged().then_some(leaf));
+            if decoders.append(at, &chunk) {
+                damaged = damaged.or(Some(leaf));
             }
             if let Some(bytes) = bytes_mended {
                 mended.push((range, bytes));

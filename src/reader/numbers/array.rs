@@ -1,7 +1,9 @@
-//! Makes an array of numbers.
+//! Makes an array of numbers or booleans.
 
-use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
-use forebay_arrow::buffer::{Buffer, NullBuffer};
+use std::sync::Arc;
+
+use forebay_arrow::array::{ArrayData, ArrayRef, BooleanArray, make_array};
+use forebay_arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use forebay_arrow::datatypes::DataType;
 
 use super::values::Value;
@@ -16,4 +18,38 @@ pub(super) fn numbers<T: Value>(
     let array = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
     let array = array.add_buffer(Buffer::from_vec(values));
     Some(make_array(array.build().ok()?))
+}
+
+/// An array of booleans, which are true unless they are zero.
+pub(super) fn booleans<T: Value>(values: &[T], nulls: Option<NullBuffer>) -> ArrayRef {
+    let bits = BooleanBuffer::collect_bool(values.len(), |at| values[at] != T::default());
+    Arc::new(BooleanArray::new(bits, nulls))
+}
+
+/// Moves the values that are stored to the `len` places that `nulls` has, with zeros at nulls; `None` if they
+/// are not as many as it says.
+pub(in crate::reader) fn spread<T: Copy + Default>(
+    values: &mut Vec<T>,
+    len: usize,
+    nulls: Option<&NullBuffer>,
+) -> Option<()> {
+    let mut left = values.len();
+    (len - nulls.map_or(0, NullBuffer::null_count) == left).then_some(())?;
+    let Some(nulls) = nulls else { return Some(()) };
+    values.resize(len, T::default());
+    // Going backwards, no value is overwritten before it has been moved.
+    for at in (0..len).rev() {
+        // In front of the first null, all values are where they belong.
+        if left == at + 1 {
+            break;
+        }
+        values[at] = match nulls.is_valid(at) {
+            true => {
+                left -= 1;
+                values[left]
+            }
+            false => T::default(),
+        };
+    }
+    Some(())
 }

@@ -10,6 +10,8 @@ pub(super) enum Form<'a> {
     Numbers,
     /// Texts or binary values, each preceded by its length, which become their codes.
     Codes { codes: &'a dyn CodeValues, are_texts: bool },
+    /// Bits, which become 0 or 1.
+    Booleans,
 }
 
 impl Form<'_> {
@@ -19,7 +21,11 @@ impl Form<'_> {
 
     /// Appends `count` values that are stored one after the other, if the bytes hold nothing else.
     pub(super) fn plain<T: Value>(self, bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
-        let Form::Codes { codes, are_texts } = self else { return values::plain(bytes, count, out) };
+        let (codes, are_texts) = match self {
+            Form::Codes { codes, are_texts } => (codes, are_texts),
+            Form::Numbers => return values::plain(bytes, count, out),
+            Form::Booleans => return values::plain_bits(bytes, count, out),
+        };
         let mut rest = bytes;
         let mut last: Option<(&[u8], T)> = None;
         for _ in 0..count {

@@ -26,31 +26,36 @@
 mod array;
 mod flat;
 mod form;
+mod kept;
 mod lists;
 mod page;
 mod scratch;
 mod stored;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod validity;
 mod values;
 
 use forebay_arrow::array::ArrayRef;
+use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_store::catalog::page_header::PageKind;
 use parquet::basic::{Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
-pub(super) use self::page::CheckedChunk;
+pub(super) use self::array::spread;
+pub(super) use self::kept::{KeptLevels, PageLevels};
+pub(super) use self::page::{CheckedChunk, DataPage, is};
+pub(super) use self::scratch::{Inflater, with_scratch};
+pub(super) use self::validity::Validity;
+pub(super) use self::values::indexed;
 
-use self::array::numbers;
+use self::array::{booleans, numbers};
 use self::flat::Flat;
 use self::form::Form;
 use self::lists::Lists;
-use self::page::{DataPage, is};
-use self::scratch::{Inflater, Memory, with_scratch};
+use self::scratch::Memory;
 use self::stored::Stored;
-use self::validity::Validity;
 use self::values::Value;
 use crate::column::CodeValues;
 
@@ -100,6 +105,8 @@ enum Shape {
     Flat(Flat),
     /// A row is a list or null.
     Lists(Lists),
+    /// The values of rows follow from the levels of several columns.
+    Nested(KeptLevels),
 }
 
 impl<'a> NumberColumn<'a> {
@@ -120,17 +127,47 @@ impl<'a> NumberColumn<'a> {
             }
             flat => flat,
         };
+        if let (Type::FIXED_LEN_BYTE_ARRAY, DataType::FixedSizeBinary(_)) = (column.physical_type(), item) {
+            return Stored::for_field(field, column, rows).map(Width::Many).map(NumberColumn);
+        }
+        let shape = || match item == field.data_type() {
+            true => Flat::for_column(column).map(Shape::Flat),
+            false => Lists::for_column(column).map(Shape::Lists),
+        };
+        NumberColumn::with_shape(field, item, column, rows, shape)
+    }
+
+    /// A leaf of a column that is put together from all of its leaves: its values are decoded here, and its
+    /// levels are kept. `field` is the field of the leaf itself.
+    pub(super) fn for_leaf(field: &'a Field, column: &'a ColumnDescriptor) -> Option<Self> {
+        let item = field.data_type();
+        let nested = || KeptLevels::for_column(column).map(Shape::Nested);
+        if let (Type::BOOLEAN, DataType::Boolean) = (column.physical_type(), item) {
+            let typed = Typed::new(field, Form::Booleans, item, column, 0, nested()?);
+            return Some(NumberColumn(Width::One(typed)));
+        }
+        NumberColumn::with_shape(field, item, column, 0, nested)
+    }
+
+    /// A column of numbers, if `item` is a type of numbers that is stored in this column.
+    fn with_shape(
+        field: &'a Field,
+        item: &'a DataType,
+        column: &'a ColumnDescriptor,
+        rows: usize,
+        shape: impl Fn() -> Option<Shape>,
+    ) -> Option<Self> {
+        /// The column with values of one width.
+        macro_rules! typed {
+            ($width:ident) => {
+                Width::$width(Typed::new(field, Form::Numbers, item, column, rows, shape()?))
+            };
+        }
         let width = match (column.physical_type(), item) {
-            (Type::INT32, DataType::Int8 | DataType::UInt8) => {
-                Typed::for_field(field, item, column, rows).map(Width::One)
-            }
-            (Type::INT32, DataType::Int16 | DataType::UInt16) => {
-                Typed::for_field(field, item, column, rows).map(Width::Two)
-            }
+            (Type::INT32, DataType::Int8 | DataType::UInt8) => typed!(One),
+            (Type::INT32, DataType::Int16 | DataType::UInt16) => typed!(Two),
             (Type::INT32, DataType::Int32 | DataType::UInt32 | DataType::Date32 | DataType::Time32(_))
-            | (Type::FLOAT, DataType::Float32) => {
-                Typed::for_field(field, item, column, rows).map(Width::Four)
-            }
+            | (Type::FLOAT, DataType::Float32) => typed!(Four),
             (
                 Type::INT64,
                 DataType::Int64
@@ -140,15 +177,10 @@ impl<'a> NumberColumn<'a> {
                 | DataType::Duration(_)
                 | DataType::Date64,
             )
-            | (Type::DOUBLE, DataType::Float64) => {
-                Typed::for_field(field, item, column, rows).map(Width::Eight)
-            }
-            (Type::FIXED_LEN_BYTE_ARRAY, DataType::FixedSizeBinary(_)) => {
-                Stored::for_field(field, column, rows).map(Width::Many)
-            }
-            _ => None,
+            | (Type::DOUBLE, DataType::Float64) => typed!(Eight),
+            _ => return None,
         };
-        width.map(NumberColumn)
+        Some(NumberColumn(width))
     }
 
     /// A column of texts or binary values that becomes codes.
@@ -160,16 +192,16 @@ impl<'a> NumberColumn<'a> {
     ) -> Option<Self> {
         let form = Form::Codes { codes, are_texts: *field.data_type() == DataType::Utf8View };
         let item = codes.data_type();
-        match (column.physical_type(), item) {
+        let shape = Shape::Flat(Flat::for_column(column)?);
+        Some(NumberColumn(match (column.physical_type(), item) {
             (Type::BYTE_ARRAY, DataType::Int32) => {
-                Typed::flat(field, form, item, column, rows).map(Width::Four)
+                Width::Four(Typed::new(field, form, item, column, rows, shape))
             }
             (Type::BYTE_ARRAY, DataType::Int64) => {
-                Typed::flat(field, form, item, column, rows).map(Width::Eight)
+                Width::Eight(Typed::new(field, form, item, column, rows, shape))
             }
-            _ => None,
-        }
-        .map(NumberColumn)
+            _ => return None,
+        }))
     }
 
     /// Decodes the next column chunk.
@@ -187,33 +219,29 @@ impl<'a> NumberColumn<'a> {
     pub(super) fn finish(self) -> Option<ArrayRef> {
         each_width!(self.0, column => column.finish())
     }
+
+    /// The levels of a leaf that is put together with others.
+    pub(super) fn levels(&self) -> Option<&KeptLevels> {
+        each_width!(&self.0, column => column.levels())
+    }
+
+    /// The array of such a leaf, which has `len` values, including nulls.
+    pub(super) fn finish_leaf(self, len: usize, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
+        each_width!(self.0, column => column.finish_leaf(len, nulls))
+    }
 }
 
 impl<'a, T: Value> Typed<'a, T> {
-    fn for_field(
-        field: &'a Field,
-        item: &'a DataType,
-        column: &'a ColumnDescriptor,
-        rows: usize,
-    ) -> Option<Self> {
-        let shape = match item == field.data_type() {
-            true => Shape::Flat(Flat::for_column(column)?),
-            false => Shape::Lists(Lists::for_column(column)?),
-        };
-        let form = Form::Numbers;
-        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
-    }
-
     /// A column of values stored in a form, which become values of the type `item`.
-    fn flat(
+    fn new(
         field: &'a Field,
         form: Form<'a>,
         item: &'a DataType,
         column: &'a ColumnDescriptor,
         rows: usize,
-    ) -> Option<Self> {
-        let shape = Shape::Flat(Flat::for_column(column)?);
-        Some(Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false })
+        shape: Shape,
+    ) -> Self {
+        Typed { field, form, item, column, rows, shape, out: Vec::new(), damaged: false }
     }
 
     fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
@@ -233,6 +261,7 @@ impl<'a, T: Value> Typed<'a, T> {
     fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let values = match &mut self.shape {
             Shape::Flat(_) => self.rows,
+            Shape::Nested(_) => usize::try_from(chunk.about.values).ok()?,
             Shape::Lists(lists) => {
                 lists.reserve(self.rows);
                 let values = usize::try_from(chunk.about.values).ok()?;
@@ -291,6 +320,22 @@ impl<'a, T: Value> Typed<'a, T> {
         match shape {
             Shape::Flat(flat) => numbers(item, out, flat.validity.finish()),
             Shape::Lists(lists) => lists.finish(field, item, out),
+            Shape::Nested(_) => None,
+        }
+    }
+
+    fn levels(&self) -> Option<&KeptLevels> {
+        match &self.shape {
+            Shape::Nested(levels) => Some(levels),
+            Shape::Flat(_) | Shape::Lists(_) => None,
+        }
+    }
+
+    fn finish_leaf(mut self, len: usize, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
+        spread(&mut self.out, len, nulls.as_ref())?;
+        match self.form {
+            Form::Booleans => Some(booleans(&self.out, nulls)),
+            _ => numbers(self.item, self.out, nulls),
         }
     }
 }
@@ -301,6 +346,7 @@ impl Shape {
         match self {
             Shape::Flat(flat) => flat.end += rows,
             Shape::Lists(lists) => lists.begin(rows),
+            Shape::Nested(levels) => levels.begin(rows),
         }
     }
 
@@ -309,6 +355,7 @@ impl Shape {
         match self {
             Shape::Flat(flat) => flat.page(page),
             Shape::Lists(lists) => lists.page(page),
+            Shape::Nested(levels) => levels.page(page),
         }
     }
 
@@ -317,6 +364,7 @@ impl Shape {
         match self {
             Shape::Flat(flat) => &flat.validity,
             Shape::Lists(lists) => lists.validity(),
+            Shape::Nested(levels) => levels.stored(),
         }
     }
 
@@ -325,6 +373,8 @@ impl Shape {
         match self {
             Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
             Shape::Lists(lists) => lists.end(),
+            // Levels are compared with the rows when the column is put together.
+            Shape::Nested(_) => Some(()),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::reader) struct CheckedChunk<'a> {
 
 impl<'a> CheckedChunk<'a> {
     /// The levels that precede the stream of a page, and the stream.
-    pub(super) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
+    pub(in crate::reader) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
         let body = self.bytes.get(stored.body())?;
         if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
             return None;
@@ -36,13 +36,13 @@ impl<'a> CheckedChunk<'a> {
 }
 
 /// The levels and values of one data page.
-pub(super) struct DataPage<'a> {
+pub(in crate::reader) struct DataPage<'a> {
     /// The number of values, including nulls.
     pub(super) count: usize,
-    pub(super) encoding: i32,
+    pub(in crate::reader) encoding: i32,
     pub(super) repetition: &'a [u8],
     pub(super) definition: &'a [u8],
-    pub(super) values: &'a [u8],
+    pub(in crate::reader) values: &'a [u8],
     /// Whether the page has version 2. In that version the header, which has no checksum, says where values
     /// begin.
     is_v2: bool,
@@ -50,7 +50,7 @@ pub(super) struct DataPage<'a> {
 
 impl<'a> DataPage<'a> {
     /// Splits a page of either version into its parts; `values` are not compressed.
-    pub(super) fn parse(
+    pub(in crate::reader) fn parse(
         stored: &StoredPage,
         column: &ColumnDescriptor,
         levels: &'a [u8],
@@ -65,6 +65,12 @@ impl<'a> DataPage<'a> {
         }
         let (repetition, definition) = levels.split_at_checked(stored.page.repetition as usize)?;
         Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values, is_v2: true })
+    }
+
+    /// A page of levels alone.
+    #[cfg(test)]
+    pub(super) fn of_levels(count: usize, repetition: &'a [u8], definition: &'a [u8]) -> Self {
+        DataPage { count, encoding: 0, repetition, definition, values: &[], is_v2: false }
     }
 
     /// Splits a page of version 1, in which the levels precede the values: repetition levels first, each kind
@@ -106,6 +112,9 @@ impl<'a> DataPage<'a> {
             {
                 values::indexed(self.values, there, dictionary, target)?;
             }
+            encoding if is(encoding, Encoding::RLE) && matches!(form, Form::Booleans) => {
+                values::bits_in_runs(self.values, there, target)?;
+            }
             _ if !form.are_numbers() => return None,
             encoding if is(encoding, Encoding::BYTE_STREAM_SPLIT) => {
                 values::split(self.values, there, target)?
@@ -138,6 +147,6 @@ impl<'a> DataPage<'a> {
 }
 
 /// Whether a number stands for the encoding `of`.
-pub(super) fn is(encoding: i32, of: Encoding) -> bool {
+pub(in crate::reader) fn is(encoding: i32, of: Encoding) -> bool {
     encoding == of as i32
 }

@@ -11,8 +11,8 @@ const KEPT_VALUES: usize = 1 << 20;
 
 /// The memory that a thread uses for one column chunk after another.
 #[derive(Default)]
-pub(super) struct Scratch {
-    pub(super) inflater: Inflater,
+pub(in crate::reader) struct Scratch {
+    pub(in crate::reader) inflater: Inflater,
     pub(super) one: Memory<u8>,
     pub(super) two: Memory<u16>,
     pub(super) four: Memory<u32>,
@@ -27,14 +27,19 @@ thread_local! {
 
 /// Decompresses pages into memory that it reuses.
 #[derive(Default)]
-pub(super) struct Inflater {
+pub(in crate::reader) struct Inflater {
     page: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 impl Inflater {
     /// Decompresses a stream to exactly `length` bytes. An empty result does not need the stream.
-    pub(super) fn inflate(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
+    pub(in crate::reader) fn inflate(
+        &mut self,
+        codec: Compression,
+        stream: &[u8],
+        length: usize,
+    ) -> Option<&[u8]> {
         if length == 0 {
             return Some(&[]);
         }
@@ -48,7 +53,12 @@ impl Inflater {
     }
 
     /// Fills `page` exactly with the decompressed stream.
-    pub(super) fn inflate_into(&mut self, codec: Compression, stream: &[u8], page: &mut [u8]) -> Option<()> {
+    pub(in crate::reader) fn inflate_into(
+        &mut self,
+        codec: Compression,
+        stream: &[u8],
+        page: &mut [u8],
+    ) -> Option<()> {
         let length = page.len();
         if length == 0 {
             return Some(());
@@ -71,14 +81,14 @@ impl Inflater {
     }
 
     /// Frees memory that few column chunks need.
-    pub(super) fn trim(&mut self) {
+    pub(in crate::reader) fn trim(&mut self) {
         trim(&mut self.page, KEPT_PAGE);
     }
 }
 
 /// The values of a column chunk that are not at their places yet.
 #[derive(Default)]
-pub(super) struct Memory<T> {
+pub(in crate::reader) struct Memory<T> {
     pub(super) dictionary: Vec<T>,
     /// The values of a page with nulls, without the nulls.
     pub(super) dense: Vec<T>,
@@ -93,7 +103,7 @@ impl<T> Memory<T> {
 }
 
 /// Lends the thread's memory to `work`.
-pub(super) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
+pub(in crate::reader) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with_borrow_mut(|scratch| work(scratch))
 }
 

@@ -6,13 +6,14 @@
 
 use bytes::Bytes;
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
-use forebay_arrow::buffer::Buffer;
+use forebay_arrow::buffer::{Buffer, NullBuffer};
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_store::catalog::page_header::PageKind;
 use parquet::basic::Encoding;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::flat::Flat;
+use super::kept::KeptLevels;
 use super::page::{CheckedChunk, DataPage, is};
 use super::scratch::{Inflater, with_scratch};
 use crate::reader::pages::StoredPage;
@@ -143,6 +144,15 @@ impl<'a> Stored<'a> {
             }
             to += cell;
         }
+    }
+
+    /// Cells are not leaves that are put together with others.
+    pub(super) fn levels(&self) -> Option<&KeptLevels> {
+        None
+    }
+
+    pub(super) fn finish_leaf(self, _len: usize, _nulls: Option<NullBuffer>) -> Option<ArrayRef> {
+        None
     }
 
     pub(super) fn finish(self) -> Option<ArrayRef> {

@@ -18,17 +18,22 @@ use crate::reader::pages;
 const ROWS: usize = 3_000;
 
 /// Numbers that look random, but are the same each time.
-struct RandomNumbers(u64);
+pub(in crate::reader) struct RandomNumbers(pub(in crate::reader) u64);
 
 impl RandomNumbers {
-    fn next(&mut self) -> u64 {
+    pub(in crate::reader) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         self.0 >> 17
     }
 }
 
 /// `len` numbers of a type, of which `nulls` percent are null, sometimes in runs.
-fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
+pub(in crate::reader) fn numbers_of(
+    data_type: &DataType,
+    len: usize,
+    nulls: u64,
+    random: &mut RandomNumbers,
+) -> ArrayRef {
     let mut run = (0, true);
     let mut is_valid = || {
         if run.0 == 0 {
@@ -79,7 +84,11 @@ fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut Ra
     Arc::new(FixedSizeListArray::new(item, length, items, nulls))
 }
 
-fn file(schema: &SchemaRef, batch: &RecordBatch, properties: WriterProperties) -> Bytes {
+pub(in crate::reader) fn file(
+    schema: &SchemaRef,
+    batch: &RecordBatch,
+    properties: WriterProperties,
+) -> Bytes {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, schema.clone(), Some(properties)).unwrap();
     writer.write(batch).unwrap();
@@ -172,7 +181,7 @@ fn check(columns: Vec<(String, ArrayRef)>, properties: WriterProperties) {
     }
 }
 
-fn types() -> Vec<DataType> {
+pub(in crate::reader) fn types() -> Vec<DataType> {
     let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     vec![
         DataType::Int8,
@@ -192,7 +201,7 @@ fn types() -> Vec<DataType> {
     ]
 }
 
-fn properties(
+pub(in crate::reader) fn properties(
     version: WriterVersion,
     codec: Compression,
 ) -> parquet::file::properties::WriterPropertiesBuilder {

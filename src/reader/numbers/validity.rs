@@ -11,17 +11,17 @@ const STEP: usize = 32;
 
 /// The validity of the values that were read so far.
 #[derive(Default)]
-pub(super) struct Validity {
+pub(in crate::reader) struct Validity {
     len: usize,
     bits: Option<BooleanBufferBuilder>,
 }
 
 impl Validity {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::reader) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn append(&mut self, is_valid: bool, count: usize) {
+    pub(in crate::reader) fn append(&mut self, is_valid: bool, count: usize) {
         if self.bits.is_some() || !is_valid {
             self.bits().append_n(count, is_valid);
         }
@@ -30,7 +30,7 @@ impl Validity {
 
     /// Appends a run of levels of one bit, and returns the number of ones; `None` if a level is higher
     /// than 1.
-    pub(super) fn append_run(&mut self, run: NumberRun<'_>) -> Option<usize> {
+    pub(in crate::reader) fn append_run(&mut self, run: NumberRun<'_>) -> Option<usize> {
         match run {
             NumberRun::Repeated(level, count) => {
                 self.append(level == 1, count);
@@ -84,7 +84,7 @@ impl Validity {
     }
 
     /// The validity of all values; `None` if all exist.
-    pub(super) fn finish(self) -> Option<NullBuffer> {
+    pub(in crate::reader) fn finish(self) -> Option<NullBuffer> {
         let nulls = NullBuffer::new(self.bits?.finish());
         (nulls.null_count() > 0).then_some(nulls)
     }

@@ -4,6 +4,7 @@ use forebay_arrow::datatypes::ArrowNativeType;
 
 use super::scratch::{Inflater, Memory, Scratch};
 use crate::reader::integers::{Deltas, NumberRun, Runs, Word, unpack};
+use crate::reader::pages::split_levels;
 
 /// A value of one to eight bytes, whatever its meaning.
 pub(super) trait Value: ArrowNativeType {
@@ -65,9 +66,29 @@ pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
     Some(())
 }
 
+/// Appends `count` bits that are stored side by side, if the bytes hold nothing else.
+pub(super) fn plain_bits<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+    (count.div_ceil(8) == bytes.len()).then_some(())?;
+    out.extend((0..count).map(|at| T::from_bits((bytes[at / 8] >> (at % 8) & 1).into())));
+    Some(())
+}
+
+/// Appends `count` bits that are stored as runs, whose length in bytes comes first.
+pub(super) fn bits_in_runs<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+    let (runs, _) = split_levels(bytes)?;
+    Runs::new(runs, 1)?.each(count, |run| match run {
+        NumberRun::Repeated(bit @ (0 | 1), count) => {
+            out.resize(out.len() + count, T::from_bits(bit.into()));
+            Some(())
+        }
+        NumberRun::Repeated(..) => None,
+        NumberRun::Packed(packed, count) => plain_bits(packed.get(..count.div_ceil(8))?, count, out),
+    })
+}
+
 /// Appends the `count` values of a dictionary that indices refer to. The first byte is the width of the
 /// indices in bits.
-pub(super) fn indexed<T: Value>(
+pub(in crate::reader) fn indexed<T: Copy + Default>(
     bytes: &[u8],
     count: usize,
     dictionary: &[T],
@@ -107,7 +128,7 @@ pub(super) fn indexed<T: Value>(
 }
 
 /// Appends the values of a dictionary at these indices; `None` if it does not have them all.
-fn look_up<T: Value, I: Word + Ord + Into<u64>>(
+fn look_up<T: Copy, I: Word + Ord + Into<u64>>(
     indices: &[I],
     dictionary: &[T],
     out: &mut Vec<T>,

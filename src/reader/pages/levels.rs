@@ -36,7 +36,7 @@ pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
 
 /// The number of levels among the first `values` that equal `max`, as the levels of non-null values do;
 /// `None` if there are fewer levels.
-pub(super) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
+pub(in crate::reader) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut highest = 0;
     Runs::new(runs, width)?.each(values, |run| match run {

@@ -1,0 +1,39 @@
+//! The shape of a nested column as one of its leaves has it: the offsets and nulls of everything on the way
+//! down to the leaf.
+
+use forebay_arrow::buffer::NullBuffer;
+
+/// What a leaf says of each node on its path, from the root of the column to the leaf itself.
+pub(super) struct Shape(pub(super) Vec<NodeShape>);
+
+/// The shape of one node.
+#[derive(PartialEq)]
+pub(super) enum NodeShape {
+    /// Structures, or the values of the leaf.
+    Values { len: usize, nulls: Option<NullBuffer> },
+    /// Lists or maps, with the offset of each among their items.
+    Lists { offsets: Vec<i32>, nulls: Option<NullBuffer> },
+}
+
+impl Shape {
+    /// Whether the first `count` nodes, which two leaves have in common, are the same according to both.
+    pub(super) fn agrees(&self, other: &Self, count: usize) -> bool {
+        std::ptr::eq(self, other) || self.0[..count] == other.0[..count]
+    }
+
+    /// The number and the nulls of a node's values, if it is not a list.
+    pub(super) fn values(&self, node: usize) -> Option<(usize, Option<NullBuffer>)> {
+        match self.0.get(node)? {
+            NodeShape::Values { len, nulls } => Some((*len, nulls.clone())),
+            NodeShape::Lists { .. } => None,
+        }
+    }
+
+    /// The offsets and the nulls of a node, if it is a list.
+    pub(super) fn lists(&self, node: usize) -> Option<(&[i32], Option<NullBuffer>)> {
+        match self.0.get(node)? {
+            NodeShape::Lists { offsets, nulls } => Some((offsets, nulls.clone())),
+            NodeShape::Values { .. } => None,
+        }
+    }
+}

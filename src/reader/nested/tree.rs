@@ -1,0 +1,264 @@
+//! The nodes of a nested column, from its type and the file's schema, and its array from those of its leaves.
+
+use std::sync::Arc;
+
+use forebay_arrow::array::{
+    ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, StructArray, UInt32Array,
+};
+use forebay_arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use forebay_arrow::compute::take;
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use parquet::basic::Repetition;
+use parquet::schema::types::{ColumnDescriptor, Type};
+
+use super::leaf::NestedLeaf;
+use super::levels::{LeafLevels, NodeLevels};
+use super::shape::Shape;
+
+/// A node of a column, with the number of its first leaf.
+pub(super) struct Tree {
+    leaf: usize,
+    /// The number of nodes above.
+    depth: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Leaf,
+    Structure(Fields, Vec<Tree>),
+    /// A list of any type, or a map, of this type.
+    List(DataType, Box<Tree>),
+}
+
+/// The leaves of a column that are read.
+pub(super) type Branches<'a> = Vec<Branch<'a>>;
+
+/// The way to a leaf.
+pub(super) struct Branch<'a> {
+    pub(super) field: &'a Field,
+    pub(super) column: &'a ColumnDescriptor,
+    pub(super) levels: LeafLevels,
+    /// The number of nodes that it shares with the leaf before it.
+    pub(super) shared: usize,
+}
+
+/// The nodes of a column that is nested, and its leaves; `None` if it is not, or if it is stored in an unusual
+/// form. `leaves` has each leaf of the column in the file, if it is read.
+pub(super) fn of_column<'a>(
+    field: &'a Field,
+    root: &Type,
+    leaves: &[Option<&'a ColumnDescriptor>],
+) -> Option<(Tree, Branches<'a>)> {
+    root.is_group().then_some(())?;
+    let mut builder =
+        Builder { leaves: leaves.iter(), branches: Vec::new(), path: LeafLevels::default(), shared: 0 };
+    let (tree, _) = builder.node(field, root)??;
+    // Leaves that are left are not those of the type.
+    builder.leaves.next().is_none().then_some((tree, builder.branches))
+}
+
+/// A node that is read, with its field; `None` if nothing of it is read.
+type Found = Option<(Tree, FieldRef)>;
+
+struct Builder<'a, 'b> {
+    leaves: std::slice::Iter<'b, Option<&'a ColumnDescriptor>>,
+    branches: Branches<'a>,
+    /// The nodes down to the present one.
+    path: LeafLevels,
+    /// The number of these nodes that the last leaf has too.
+    shared: usize,
+}
+
+impl<'a> Builder<'a, '_> {
+    /// The node of a field and everything below; `None` if it is stored in an unusual form.
+    fn node(&mut self, field: &'a Field, stored: &Type) -> Option<Found> {
+        let info = stored.get_basic_info();
+        let outside = self.path.clone();
+        self.path.definition += match info.repetition() {
+            Repetition::REQUIRED => 0,
+            Repetition::OPTIONAL => 1,
+            Repetition::REPEATED => return None,
+        };
+        let (depth, leaf) = (self.path.nodes.len(), self.branches.len());
+        let found = match field.data_type() {
+            DataType::Struct(fields) => self.structure(fields, stored)?,
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                self.list(field, item, stored)?
+            }
+            DataType::Map(entries, _) => self.map(field, entries, stored)?,
+            _ => self.leaf(field, stored)?,
+        };
+        self.path = outside;
+        self.shared = self.shared.min(depth);
+        Some(found.map(|(kind, data_type)| {
+            let field = field.clone().with_data_type(data_type);
+            (Tree { leaf, depth, kind }, Arc::new(field))
+        }))
+    }
+
+    fn leaf(&mut self, field: &'a Field, stored: &Type) -> Option<Option<(Kind, DataType)>> {
+        stored.is_primitive().then_some(())?;
+        let Some(column) = *self.leaves.next()? else { return Some(None) };
+        self.push(NodeLevels::Value(self.path.definition));
+        let levels = self.path.clone();
+        let is_of_column = i16::from(levels.repetition) == column.max_rep_level()
+            && i16::from(levels.definition) == column.max_def_level();
+        is_of_column.then_some(())?;
+        let shared = std::mem::replace(&mut self.shared, levels.nodes.len());
+        self.branches.push(Branch { field, column, levels, shared });
+        Some(Some((Kind::Leaf, field.data_type().clone())))
+    }
+
+    fn structure(&mut self, fields: &'a Fields, stored: &Type) -> Option<Option<(Kind, DataType)>> {
+        (stored.is_group() && stored.get_fields().len() == fields.len()).then_some(())?;
+        self.push(NodeLevels::Value(self.path.definition));
+        let (mut kept, mut trees) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
+        for (field, stored) in fields.iter().zip(stored.get_fields()) {
+            (field.name() == stored.name()).then_some(())?;
+            if let Some((tree, field)) = self.node(field, stored)? {
+                kept.push(field);
+                trees.push(tree);
+            }
+        }
+        let fields = Fields::from(kept);
+        Some((!trees.is_empty()).then(|| (Kind::Structure(fields.clone(), trees), DataType::Struct(fields))))
+    }
+
+    /// A list in the usual three levels: the list, a repeated group, and the item.
+    fn list(
+        &mut self,
+        field: &'a Field,
+        item: &'a FieldRef,
+        stored: &Type,
+    ) -> Option<Option<(Kind, DataType)>> {
+        let repeated = repeated(stored)?;
+        let [stored_item] = repeated.get_fields() else { return None };
+        // Groups of these names are items themselves, according to the format.
+        let is_item = repeated.name() == "array" || *repeated.name() == format!("{}_tuple", stored.name());
+        (!is_item).then_some(())?;
+        self.begin_items()?;
+        let found = self.node(item, stored_item)?;
+        Some(found.map(|(tree, item)| {
+            let data_type = match field.data_type() {
+                DataType::LargeList(_) => DataType::LargeList(item),
+                DataType::FixedSizeList(_, length) => DataType::FixedSizeList(item, *length),
+                _ => DataType::List(item),
+            };
+            (Kind::List(data_type.clone(), Box::new(tree)), data_type)
+        }))
+    }
+
+    /// A map: a list of entries, which are structures of a key and a value, and never null.
+    fn map(
+        &mut self,
+        field: &'a Field,
+        entries: &'a FieldRef,
+        stored: &Type,
+    ) -> Option<Option<(Kind, DataType)>> {
+        let repeated = repeated(stored)?;
+        let DataType::Struct(fields) = entries.data_type() else { return None };
+        let [key, value] = &fields[..] else { return None };
+        let [stored_key, stored_value] = repeated.get_fields() else { return None };
+        self.begin_items()?;
+        let (depth, leaf) = (self.path.nodes.len(), self.branches.len());
+        self.push(NodeLevels::Value(self.path.definition));
+        // A map without all of its leaves would be another type.
+        let (key_tree, _) = self.node(key, stored_key)??;
+        let (value_tree, of_value) = self.node(value, stored_value)??;
+        (of_value.data_type() == value.data_type()).then_some(())?;
+        let kind = Kind::Structure(fields.clone(), vec![key_tree, value_tree]);
+        let data_type = field.data_type().clone();
+        Some(Some((Kind::List(data_type.clone(), Box::new(Tree { leaf, depth, kind })), data_type)))
+    }
+
+    /// Begins the items of a list or map.
+    fn begin_items(&mut self) -> Option<()> {
+        self.push(NodeLevels::List(self.path.definition));
+        self.path.definition = self.path.definition.checked_add(1)?;
+        self.path.repetition = self.path.repetition.checked_add(1)?;
+        Some(())
+    }
+
+    fn push(&mut self, node: NodeLevels) {
+        self.path.nodes.push(node);
+    }
+}
+
+/// The only group within a list or map, which is repeated.
+fn repeated(stored: &Type) -> Option<&Type> {
+    stored.is_group().then_some(())?;
+    let [repeated] = stored.get_fields() else { return None };
+    let is_repeated = repeated.get_basic_info().repetition() == Repetition::REPEATED;
+    (is_repeated && repeated.is_group()).then_some(&**repeated)
+}
+
+/// The array of a node, from the shape of each leaf and the leaves themselves.
+pub(super) fn array<'a>(
+    tree: &Tree,
+    shapes: &[Arc<Shape>],
+    leaves: &mut impl Iterator<Item = NestedLeaf<'a>>,
+) -> Option<ArrayRef> {
+    let shape = &shapes[tree.leaf];
+    match &tree.kind {
+        Kind::Leaf => {
+            let (len, nulls) = shape.values(tree.depth)?;
+            leaves.next()?.finish(len, nulls)
+        }
+        Kind::Structure(fields, trees) => {
+            let (len, nulls) = shape.values(tree.depth)?;
+            let columns = trees.iter().map(|tree| array(tree, shapes, leaves)).collect::<Option<Vec<_>>>()?;
+            Some(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, len).ok()?))
+        }
+        Kind::List(data_type, item) => {
+            let items = array(item, shapes, leaves)?;
+            let (offsets, nulls) = shape.lists(tree.depth)?;
+            lists(data_type, offsets, items, nulls)
+        }
+    }
+}
+
+/// An array of lists of any type, or of maps.
+fn lists(
+    data_type: &DataType,
+    offsets: &[i32],
+    items: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Option<ArrayRef> {
+    let short = || OffsetBuffer::new(ScalarBuffer::from(offsets.to_vec()));
+    Some(match data_type {
+        DataType::List(item) => Arc::new(ListArray::try_new(item.clone(), short(), items, nulls).ok()?),
+        DataType::LargeList(item) => {
+            let long: Vec<i64> = offsets.iter().map(|offset| i64::from(*offset)).collect();
+            let offsets = OffsetBuffer::new(ScalarBuffer::from(long));
+            Arc::new(LargeListArray::try_new(item.clone(), offsets, items, nulls).ok()?)
+        }
+        DataType::FixedSizeList(item, length) => fixed_lists(item, *length, offsets, items, nulls)?,
+        DataType::Map(entries, sorted) => {
+            let items = items.as_struct().clone();
+            Arc::new(MapArray::try_new(entries.clone(), short(), items, nulls, *sorted).ok()?)
+        }
+        _ => return None,
+    })
+}
+
+/// Lists of one length, which null lists have as well, with null items.
+fn fixed_lists(
+    item: &FieldRef,
+    length: i32,
+    offsets: &[i32],
+    mut items: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Option<ArrayRef> {
+    let is_there = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let rows = offsets.len() - 1;
+    let is_fixed = |row: usize| offsets[row + 1] - offsets[row] == if is_there(row) { length } else { 0 };
+    (0..rows).all(is_fixed).then_some(())?;
+    if nulls.is_some() {
+        let places = (0..rows).flat_map(|row| {
+            let is_there = is_there(row);
+            (0..length).map(move |at| is_there.then_some((offsets[row] + at) as u32))
+        });
+        items = take(&items, &UInt32Array::from_iter(places), None).ok()?;
+    }
+    Some(Arc::new(FixedSizeListArray::try_new_with_length(item.clone(), length, items, nulls, rows).ok()?))
+}

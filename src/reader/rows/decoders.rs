@@ -1,0 +1,149 @@
+//! Our own decoders of the columns of a projection, of which each gives its column or leaves it to the
+//! Parquet crate.
+
+use forebay_arrow::array::ArrayRef;
+use forebay_store::catalog::FileColumns;
+
+use crate::column::CodeValues;
+use crate::reader::nested::{NestedColumn, NestedLeaf};
+use crate::reader::numbers::{CheckedChunk, NumberColumn};
+
+/// The decoders of the leaf columns that are read.
+pub(super) struct Decoders<'a> {
+    /// The decoder of each leaf, until it finds something unusual.
+    leaves: Vec<Option<Decoder<'a>>>,
+    /// For each leaf, the place of its column among those that are read.
+    column_of: Vec<usize>,
+    /// For each column, how its leaves are put together, if it is nested.
+    nested: Vec<Option<NestedColumn<'a>>>,
+}
+
+enum Decoder<'a> {
+    /// The only leaf of a column.
+    Column(NumberColumn<'a>),
+    /// A leaf of a nested column.
+    Leaf(NestedLeaf<'a>),
+}
+
+impl<'a> Decoders<'a> {
+    /// The decoders of the columns at `roots` and of their `leaves`, both ascending, for this many rows.
+    /// `codes` has the codes of a root.
+    pub(super) fn new(
+        columns: &'a FileColumns,
+        (roots, leaves): (&[usize], &[usize]),
+        codes: impl Fn(usize) -> Option<&'a dyn CodeValues>,
+        rows: usize,
+    ) -> Self {
+        let mut decoders = Decoders::none(columns, roots, leaves);
+        let mut from = 0;
+        for (at, &root) in roots.iter().enumerate() {
+            let to = from + decoders.column_of[from..].iter().take_while(|column| **column == at).count();
+            decoders.column(at, columns, (root, &leaves[from..to]), from, (codes(root), rows));
+            from = to;
+        }
+        decoders
+    }
+
+    /// No decoders, so that all columns are left to the Parquet crate.
+    pub(super) fn none(columns: &'a FileColumns, roots: &[usize], leaves: &[usize]) -> Self {
+        let column_of = |leaf: &usize| {
+            let root = columns.parquet.get_column_root_idx(*leaf);
+            roots.partition_point(|before| *before < root)
+        };
+        Decoders {
+            leaves: leaves.iter().map(|_| None).collect(),
+            column_of: leaves.iter().map(column_of).collect(),
+            nested: roots.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// Makes the decoders of a column, whose leaves begin at the place `from`.
+    fn column(
+        &mut self,
+        at: usize,
+        columns: &'a FileColumns,
+        (root, leaves): (usize, &[usize]),
+        from: usize,
+        (codes, rows): (Option<&'a dyn CodeValues>, usize),
+    ) {
+        let Some(&first) = leaves.first() else { return };
+        let (field, stored) = (columns.schema.field(root), columns.parquet.columns());
+        if let Some(column) = NumberColumn::for_field(field, &stored[first], codes, rows) {
+            self.leaves[from] = Some(Decoder::Column(column));
+            return;
+        }
+        let root_type = columns.parquet.get_column_root(first);
+        if codes.is_some() || !root_type.is_group() {
+            return;
+        }
+        let is_of_root = |leaf: &usize| columns.parquet.get_column_root_idx(*leaf) == root;
+        let before = stored.iter().enumerate().take(first).rev();
+        let begin = first - before.take_while(|(leaf, _)| is_of_root(leaf)).count();
+        let all = (begin..stored.len()).take_while(is_of_root);
+        let read = all.map(|leaf| leaves.binary_search(&leaf).ok().map(|_| stored[leaf].as_ref()));
+        let nested = NestedColumn::for_field(field, root_type, &read.collect::<Vec<_>>());
+        let Some((nested, of_leaves)) = nested.and_then(|nested| {
+            let leaves = nested.leaves()?;
+            Some((nested, leaves))
+        }) else {
+            return;
+        };
+        for (to, leaf) in self.leaves[from..].iter_mut().zip(of_leaves) {
+            *to = Some(Decoder::Leaf(leaf));
+        }
+        self.nested[at] = Some(nested);
+    }
+
+    /// Appends a chunk to the leaf at a place, or leaves its column to the Parquet crate. Returns whether the
+    /// chunk must be damaged, even if the crate decodes it.
+    pub(super) fn append(&mut self, at: usize, chunk: &CheckedChunk<'_>) -> bool {
+        let column = self.column_of[at];
+        let (appended, is_damaged) = match &mut self.leaves[at] {
+            None => return false,
+            Some(Decoder::Column(column)) => (column.append(chunk), column.is_damaged()),
+            Some(Decoder::Leaf(_)) if self.nested[column].is_none() => (None, false),
+            Some(Decoder::Leaf(leaf)) => (leaf.append(chunk), leaf.is_damaged()),
+        };
+        if appended.is_some() {
+            return false;
+        }
+        self.leaves[at] = None;
+        self.nested[column] = None;
+        is_damaged
+    }
+
+    /// The array of each column that was decoded here, by its place; `guarded` runs what may panic.
+    pub(super) fn finish<E>(
+        self,
+        guarded: impl Fn(&mut dyn FnMut() -> Option<ArrayRef>) -> Result<Option<ArrayRef>, E>,
+    ) -> Result<Vec<Option<ArrayRef>>, E> {
+        let Decoders { leaves, column_of, nested } = self;
+        let mut leaves = leaves.into_iter().zip(column_of).peekable();
+        let mut arrays = Vec::with_capacity(nested.len());
+        for (at, mut nested) in nested.into_iter().enumerate() {
+            let mut of_column = Vec::new();
+            while let Some((leaf, _)) = leaves.next_if(|(_, column)| *column == at) {
+                of_column.push(leaf);
+            }
+            let mut of_column = of_column.into_iter().collect::<Option<Vec<_>>>();
+            arrays.push(guarded(&mut || finish(nested.take(), of_column.take()?))?);
+        }
+        Ok(arrays)
+    }
+}
+
+/// The array of a column from its leaves.
+fn finish<'a>(nested: Option<NestedColumn<'a>>, leaves: Vec<Decoder<'a>>) -> Option<ArrayRef> {
+    let mut leaves = leaves.into_iter();
+    let Some(nested) = nested else {
+        return match leaves.next()? {
+            Decoder::Column(column) => column.finish(),
+            Decoder::Leaf(_) => None,
+        };
+    };
+    let leaves = leaves.map(|leaf| match leaf {
+        Decoder::Leaf(leaf) => Some(leaf),
+        Decoder::Column(_) => None,
+    });
+    nested.finish(leaves.collect::<Option<_>>()?)
+}
