@@ -374,8 +374,8 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a path is on a disk of this machine, where files may be mapped. On a network file system, pages are
-/// lost with the connection and times show changes late; there, rows are read into memory and checked.
+/// Whether a path is on a disk of this machine, where files may be mapped. On a network file system, pages
+/// are lost with the connection and times show changes late; there, rows are read into memory and checked.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_local(path: &Path) -> bool {
     /// The magic numbers of ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay and bcachefs, from `statfs(2)` and

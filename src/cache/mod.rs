@@ -151,8 +151,8 @@ pub struct Guard {
     writer: Writer,
 }
 
-/// The speed of reading a file from the disk itself, without the page cache, in bytes per second. `None` if it
-/// is too small to measure, or the file system has no direct reads.
+/// The speed of reading a file from the disk itself, without the page cache, in bytes per second. `None` if
+/// it is too small to measure, or the file system has no direct reads.
 pub(crate) fn file_rate(path: &Path) -> Option<f64> {
     disk::rate(path).ok().flatten()
 }

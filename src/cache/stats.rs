@@ -76,8 +76,8 @@ pub struct CacheStats {
     pub damaged: u64,
     /// The number of entries that were evicted to make space.
     pub evictions: u64,
-    /// The reason why nothing of a data set is kept: [`Tier::Auto`](crate::Tier::Auto) found that its rows are
-    /// not slower without the cache. `None` if rows are kept.
+    /// The reason why nothing of a data set is kept: [`Tier::Auto`](crate::Tier::Auto) found that its rows
+    /// are not slower without the cache. `None` if rows are kept.
     pub read_again: Option<String>,
     /// The number of row groups that were not kept, by reason.
     pub declined: DeclinedStats,

@@ -1,18 +1,18 @@
 //! Whether [`Tier::Auto`](crate::Tier::Auto) keeps the rows of a local data set: a function of numbers that
 //! were measured before.
 //!
-//! Rows that are read again cost their decoding, and come in the order of their delivery. Rows in a cache need
-//! no decoding, but lie in stored order, and a batch has its rows from all over the window: the processor waits
-//! for memory. Which is faster depends on the types and encodings of the columns, and on the processor. If the
-//! bytes do not fit into the page cache, the slower of the disk and the processor counts.
+//! Rows that are read again cost their decoding, and come in the order of their delivery. Rows in a cache
+//! need no decoding, but lie in stored order, and a batch has its rows from all over the window: the
+//! processor waits for memory. Which is faster depends on the types and encodings of the columns, and on the
+//! processor. If the bytes do not fit into the page cache, the slower of the disk and the processor counts.
 
 use serde::{Deserialize, Serialize};
 
-/// How many times as fast as reading rows again the cache must be. It takes disk space and the time of writing
-/// it, and what was measured on a sample is not exact.
+/// How many times as fast as reading rows again the cache must be. It takes disk space and the time of
+/// writing it, and what was measured on a sample is not exact.
 const MIN_GAIN: f64 = 1.25;
 
-/// What was measured for the rows of a data set, on this processor and its disks.
+/// The measured costs of the rows of a data set, on this processor and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RowCosts {
     /// The processor time of decoding a row and gathering it, in seconds.
@@ -67,8 +67,8 @@ impl RowCosts {
 }
 
 impl ToKeep {
-    /// The time until the next row comes, in seconds, if a row takes the processor this long and all rows have
-    /// these bytes on a disk. `None` if the disk is needed, and its rate is not known.
+    /// The time until the next row comes, in seconds, if a row takes the processor this long and all rows
+    /// have these bytes on a disk. `None` if the disk is needed, and its rate is not known.
     fn seconds(&self, processor: f64, bytes: u64, disk: Option<f64>) -> Option<f64> {
         let of_disk = match self.is_read_from_disk(bytes) {
             true => bytes as f64 / self.rows.max(1) as f64 / disk.filter(|rate| *rate > 0.0)?,

@@ -17,7 +17,8 @@
 //! * `rewind` says which rows a step has, past or to come,
 //! * `petastorm` reads the schema that Petastorm keeps beside the files of a data set,
 //! * `repack` writes a data set again with its JPEGs in another form,
-//! * `warm` fills the cache, `keeping` decides whether it keeps anything, `tiers` chooses the form in which it keeps cells,
+//! * `warm` fills the cache, `keeping` decides whether it keeps anything, `tiers` chooses the form in which
+//!   it keeps cells,
 //! * [`epoch`](Epoch) takes the batches of passes and hands them over, to a [`consumer`](Consumer) if there
 //!   is a layer in between; `progress` counts the batches that were handed over, and [`stats`](Stats) reports
 //!   which stages worked and which were waited for.

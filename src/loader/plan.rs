@@ -275,7 +275,7 @@ impl Planned<'_> {
     }
 }
 
-/// What was seen in an epoch.
+/// The steps and parts of an epoch.
 #[derive(Default)]
 struct Walked {
     steps: u64,

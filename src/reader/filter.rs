@@ -225,7 +225,7 @@ impl Filter {
         let mut uses = verdicts::Uses::default();
         match &self.0 {
             FilterForm::AnyOf(lists) => lists.iter().flatten().for_each(|term| uses.test(term.test())),
-            FilterForm::Expr(Expr(node)) => uses.node(node),
+            FilterForm::Expr(Expr(node)) => conditions::uses(node, &mut uses),
         }
         uses.verdicts(projection)
     }

@@ -27,7 +27,7 @@ const TEXTS: [&str; 6] = ["", "a", "ab", "abc", "b", "a text of more than twelve
 
 /// How a file is written. A dictionary that is full continues in plain pages.
 #[derive(Clone, Debug)]
-struct Written {
+struct FileForm {
     has_dictionary: bool,
     dictionary_bytes: usize,
     page_rows: usize,
@@ -37,10 +37,10 @@ struct Written {
 
 type Cell = (Option<u8>, Option<u8>, Option<f64>);
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = FileForm> {
     let some =
         (any::<bool>(), prop::sample::select(vec![8, 40, 4096]), 1usize..20, 5usize..60, any::<bool>());
-    some.prop_map(|(has_dictionary, dictionary_bytes, page_rows, group_rows, is_compressed)| Written {
+    some.prop_map(|(has_dictionary, dictionary_bytes, page_rows, group_rows, is_compressed)| FileForm {
         has_dictionary,
         dictionary_bytes,
         page_rows,

@@ -19,8 +19,8 @@ use crate::shard::{Mixing, kept_text};
 impl LoaderBuilder {
     /// Settles the options with the cache, or without it if the rows are not slower then.
     ///
-    /// Only rows of local disks are read again. A cache may also keep images in another form, which is decided
-    /// from measurements of epochs.
+    /// Only rows of local disks are read again. A cache may also keep images in another form, which is
+    /// decided from measurements of epochs.
     pub(super) fn kept_or_read_again(
         self,
         spec: &LoaderSpec,

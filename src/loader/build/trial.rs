@@ -1,7 +1,7 @@
 //! Measures what the rows of a data set cost on this processor: read again, and from a cache.
 //!
-//! One row group is decoded. Copies of its rows are then gathered into batches in two ways: at random places, as
-//! a cache has them, and in the order of a deal, into which narrow columns are brought after decoding. The
+//! One row group is decoded. Copies of its rows are then gathered into batches in two ways: at random places,
+//! as a cache has them, and in the order of a deal, into which narrow columns are brought after decoding. The
 //! copies are more than the second-level cache of a processor holds, as the rows of a window are.
 
 use std::time::Duration;
@@ -33,14 +33,14 @@ const REPEATED: Duration = Duration::from_millis(20);
 const MAX_REPEATS: usize = 3;
 
 /// The processor time of a row, in seconds: decoded and gathered, and gathered from where it is kept.
-pub(super) struct Trial {
+pub(super) struct TrialTimes {
     pub(super) again: f64,
     pub(super) kept: f64,
 }
 
 impl Settled {
     /// Measures rows of one row group, which is read for it. `None` if it cannot be read.
-    pub(super) fn trial(&self, io: &IoRuntime) -> Option<Trial> {
+    pub(super) fn trial(&self, io: &IoRuntime) -> Option<TrialTimes> {
         let samples = self.selected.of_epoch(0);
         let counts = self.selected.row_counts();
         let group = counts.iter().position(|rows| *rows > 0)?;
@@ -56,7 +56,7 @@ impl Settled {
         let batch = usize::try_from(self.spec.batch_size).unwrap_or(MAX_BATCH_ROWS).min(MAX_BATCH_ROWS);
         let gathering = Gathering::of_rows(&rows, most.min(COPIED_BYTES), batch.max(1), is_shuffled)?;
         let again = decoding.as_secs_f64() / rows.num_rows() as f64 + gathering.again().ok()?;
-        Some(Trial { again, kept: gathering.kept().ok()? })
+        Some(TrialTimes { again, kept: gathering.kept().ok()? })
     }
 }
 
@@ -75,7 +75,7 @@ struct Gathering {
 
 /// The places from which the rows of a batch come.
 #[derive(Clone, Copy)]
-enum Places {
+enum GatherOrder {
     /// The next row of a copy, for each row.
     InOrder,
     AtRandom,
@@ -123,27 +123,27 @@ impl Gathering {
     /// The time of a row after its decoding, in seconds.
     fn again(&self) -> Result<f64> {
         if !self.is_shuffled {
-            return self.gather(Places::InOrder, |_| true);
+            return self.gather(GatherOrder::InOrder, |_| true);
         }
         let is_dealt = |column: &Vec<ArrayRef>| is_narrow(column[0].data_type());
         let deal = Selection::of_one(self.deal.clone());
         let narrow = || self.columns.iter().filter(|column| is_dealt(column));
         let (dealing, _) =
             fastest(|| narrow().try_for_each(|column| gather(&[&column[0]], &deal, None).map(drop)))?;
-        let others = self.gather(Places::AtRandom, |column| !is_dealt(column))?;
-        Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(Places::InOrder, is_dealt)? + others)
+        let others = self.gather(GatherOrder::AtRandom, |column| !is_dealt(column))?;
+        Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(GatherOrder::InOrder, is_dealt)? + others)
     }
 
     /// The time of a row that is kept, in seconds.
     fn kept(&self) -> Result<f64> {
-        self.gather(if self.is_shuffled { Places::AtRandom } else { Places::InOrder }, |_| true)
+        self.gather(if self.is_shuffled { GatherOrder::AtRandom } else { GatherOrder::InOrder }, |_| true)
     }
 
     /// The time of a row at these places, in seconds, in the columns that are wanted.
-    fn gather(&self, places: Places, is_wanted: impl Fn(&Vec<ArrayRef>) -> bool) -> Result<f64> {
+    fn gather(&self, places: GatherOrder, is_wanted: impl Fn(&Vec<ArrayRef>) -> bool) -> Result<f64> {
         let batches = match places {
-            Places::InOrder => &self.in_order,
-            Places::AtRandom => &self.at_random,
+            GatherOrder::InOrder => &self.in_order,
+            GatherOrder::AtRandom => &self.at_random,
         };
         let columns: Vec<Vec<&dyn Array>> = self
             .columns
@@ -158,8 +158,8 @@ impl Gathering {
         let (took, _) = fastest(|| {
             batches.iter().try_for_each(|rows| {
                 let selection = match places {
-                    Places::InOrder => Selection::near(rows.clone(), &sources),
-                    Places::AtRandom => Selection::new(rows.clone()),
+                    GatherOrder::InOrder => Selection::near(rows.clone(), &sources),
+                    GatherOrder::AtRandom => Selection::new(rows.clone()),
                 };
                 columns.iter().try_for_each(|copies| gather(copies, &selection, None).map(drop))
             })

@@ -8,6 +8,7 @@ use super::arithmetic;
 use super::expr::{Node, Operand};
 use super::rows::Rows;
 use super::truth::Truth;
+use super::verdicts::Uses;
 
 /// Says for each row whether a condition is true.
 pub(super) fn node(rows: &Rows<'_>, condition: &Node) -> Result<Truth> {
@@ -57,4 +58,23 @@ fn starts_with(rows: &Rows<'_>, operand: &Operand, prefix: &[u8]) -> Result<Trut
         _ => return Err(Error::new(ErrorKind::Internal, "the prefix of another type was let through")),
     };
     Ok(Truth::of_values(holds, array.nulls()))
+}
+
+/// Collects the uses of columns in a condition.
+pub(super) fn uses(condition: &Node, found: &mut Uses) {
+    if let Some(test) = condition.test() {
+        return found.test(test);
+    }
+    match condition {
+        Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| uses(part, found)),
+        Node::Not(part) => uses(part, found),
+        Node::StartsWith(Operand::Column(column), prefix) => found.prefix(column, prefix),
+        // Codes are null where values are.
+        Node::IsNull(Operand::Column(_)) => {}
+        other => {
+            let mut names = Vec::new();
+            other.columns(&mut names);
+            names.into_iter().for_each(|name| found.values(name));
+        }
+    }
 }

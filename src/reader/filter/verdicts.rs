@@ -1,8 +1,8 @@
 //! Terms that are decided once for each value of a dictionary.
 //!
-//! A column of texts or binary values is read as codes: bit `n` of a code says whether check `n` of the column
-//! holds. A page with a dictionary then needs a look at each entry, and an index for each row; no text is made.
-//! This is possible where all uses of the column are comparisons with values, prefixes or `is null`.
+//! A column of texts or binary values is read as codes: bit `n` of a code says whether check `n` of the
+//! column holds. A page with a dictionary then needs a look at each entry, and an index for each row; no text
+//! is made. This is possible where all uses of the column are comparisons with values, prefixes or `is null`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use forebay_arrow::datatypes::{DataType, Int32Type};
 use forebay_store::catalog::Projection;
 
 use super::evaluate::{bytes, holds};
-use super::expr::{Node, Operand};
 use super::term::Test;
 use super::truth::Truth;
 use super::{Op, Value};
@@ -94,25 +93,14 @@ impl Uses {
         self.check(test.column, Check::of_test(test));
     }
 
-    /// Adds the uses of a condition.
-    pub(super) fn node(&mut self, node: &Node) {
-        if let Some(test) = node.test() {
-            return self.test(test);
-        }
-        match node {
-            Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| self.node(part)),
-            Node::Not(part) => self.node(part),
-            Node::StartsWith(Operand::Column(column), prefix) => {
-                self.check(column, Check::StartsWith(prefix.as_bytes().into()));
-            }
-            // Codes are null where values are.
-            Node::IsNull(Operand::Column(_)) => {}
-            other => {
-                let mut names = Vec::new();
-                other.columns(&mut names);
-                names.into_iter().for_each(|name| drop(self.0.insert(name.to_owned(), Use::Values)));
-            }
-        }
+    /// Adds the question whether values of a column begin with a prefix.
+    pub(super) fn prefix(&mut self, column: &str, prefix: &str) {
+        self.check(column, Check::StartsWith(prefix.as_bytes().into()));
+    }
+
+    /// Adds a use of a column's values.
+    pub(super) fn values(&mut self, column: &str) {
+        self.0.insert(column.to_owned(), Use::Values);
     }
 
     fn check(&mut self, column: &str, check: Check) {
