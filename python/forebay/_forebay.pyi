@@ -1,7 +1,7 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, Protocol, final, overload
 
 import numpy as np
 
@@ -10,9 +10,11 @@ from .choices import (
     Across,
     BoxFormat,
     CacheTier,
+    ClipLayout,
     ColumnKind,
     FilterOperator,
     Frames,
+    FrameSampling,
     Interpolation,
     MaskType,
     Mixing,
@@ -38,6 +40,8 @@ ACROSS: tuple[Across, ...]
 FRAMES: tuple[Frames, ...]
 BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
+CLIP_LAYOUTS: tuple[ClipLayout, ...]
+FRAME_SAMPLINGS: tuple[FrameSampling, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
 INTERPOLATIONS: tuple[Interpolation, ...]
 MASK_TYPES: tuple[MaskType, ...]
@@ -62,9 +66,10 @@ def petastorm_schema(
     tuple[str, list[tuple[str, str, tuple[int | None, ...], tuple[Any, ...] | None, bool]]] | None
 ): ...
 
+@overload
 def decode_image(
-    data: Any,
-    image: Image | Views | None = None,
+    data: bytes | bytearray | memoryview,
+    image: Image | None = None,
     *,
     seed: int = 0,
     epoch: int = 0,
@@ -72,8 +77,22 @@ def decode_image(
     column: str = "image",
     out: np.ndarray[Any, Any] | None = None,
     threads: int | None = None,
-    on_bad_row: Literal["raise", "fill"] | Skip = "raise",
-    skipped: list[BadRowError] | None = None,
+    on_bad_row: Any = "raise",
+    skipped: list[Any] | None = None,
+) -> np.ndarray[Any, Any]: ...
+@overload
+def decode_image(
+    data: Any,
+    image: Any = None,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    rows: int | Sequence[int] | np.ndarray[Any, Any] | None = None,
+    column: str = "image",
+    out: np.ndarray[Any, Any] | None = None,
+    threads: int | None = None,
+    on_bad_row: Any = "raise",
+    skipped: list[Any] | None = None,
 ) -> Any:
     """Decodes encoded images into numpy arrays, without a data set and without the interpreter's lock.
 

@@ -12,6 +12,12 @@ Across = Literal["row_group", "file", "dataset"]
 Frames = Literal["together", "alone"]
 """Whether the images of a window are changed at random together or alone."""
 
+FrameSampling = Literal["even", "random"]
+"""How the images of a clip are chosen."""
+
+ClipLayout = Literal["NTHWC", "NTCHW", "NCTHW"]
+"""Order of the axes of a clip."""
+
 FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 """An operator of a filter."""
 

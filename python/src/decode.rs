@@ -21,7 +21,7 @@ use crate::dense::{Dense, Element};
 use crate::errors::IntoPython;
 use bad::{BadImages, OnBad, null};
 use encoded::Encoded;
-use wanted::{Keys, Wanted, refused_rows};
+use wanted::{ImageKeys, WantedView, refused_rows};
 
 /// Images are decoded in turns, between which Ctrl-C is noticed: a thread decodes files of this many bytes in
 /// about a tenth of a second.
@@ -115,8 +115,8 @@ pub(crate) fn decode_image<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let threads = threads.map(any_threads).transpose()?;
     let on_bad = OnBad::read(on_bad_row)?;
-    let keys = Keys::new(seed, epoch, column, rows)?;
-    let mut wanted = Wanted::read(image)?;
+    let keys = ImageKeys::new(seed, epoch, column, rows)?;
+    let mut wanted = WantedView::read(image)?;
     let encoded = Encoded::read(data)?;
     let cells = encoded.cells();
     if let Some(rows) = rows.filter(|_| !keys.are_for(cells.len())) {
@@ -145,7 +145,7 @@ pub(crate) fn decode_image<'py>(
             Some(wanted) => wanted.image.sized(file, key),
             None => Spec::as_stored(file),
         };
-        wanted = vec![Wanted::one(sized.or_raise(py)?)];
+        wanted = vec![WantedView::one(sized.or_raise(py)?)];
     }
     let count = encoded.is_batch().then_some(cells.len());
     if let Some(out) = out {
@@ -199,7 +199,7 @@ fn check(is_batch: bool, on_bad: OnBad, is_listed: bool, has_out: bool) -> Resul
 /// The images of one call, and the threads that decode them.
 struct Images<'a> {
     cells: &'a [Option<&'a [u8]>],
-    keys: &'a Keys,
+    keys: &'a ImageKeys,
     pool: Option<&'a rayon::ThreadPool>,
 }
 
@@ -208,7 +208,7 @@ impl Images<'_> {
     fn fill(
         &self,
         py: Python<'_>,
-        wanted: &[Wanted],
+        wanted: &[WantedView],
         slots: &mut [&mut [u8]],
         bad: &mut BadImages,
     ) -> PyResult<()> {
@@ -243,7 +243,7 @@ impl Images<'_> {
     }
 
     /// The views of one image, for its slots in each.
-    fn views<'a>(&self, number: usize, wanted: &'a [Wanted], slots: Vec<&'a mut [u8]>) -> Vec<View<'a>> {
+    fn views<'a>(&self, number: usize, wanted: &'a [WantedView], slots: Vec<&'a mut [u8]>) -> Vec<View<'a>> {
         let key = self.keys.of(number);
         let each = wanted.iter().zip(slots).flat_map(|(view, slot)| {
             let images = (0..).zip(slot.chunks_exact_mut(view.image.bytes_per_image()));

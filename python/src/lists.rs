@@ -1,6 +1,6 @@
 //! The names that options may have in the library, against which Python checks arguments.
 
-use forebay::column::{BoxFormat, Tensor, TensorFormat};
+use forebay::column::{BoxFormat, ClipLayout, FrameSampling, Tensor, TensorFormat};
 use forebay::filter::Op;
 use forebay::image::{Interpolation, Layout, MaskType, PixelType, Resampling};
 use forebay::samples::{Across, Frames};
@@ -14,6 +14,8 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("ACROSS", &Across::NAMES)?;
     add("BOX_FORMATS", &BoxFormat::ALL.map(BoxFormat::name))?;
     add("CACHE_TIERS", &Tier::NAMES.map(|(_, name)| name))?;
+    add("CLIP_LAYOUTS", &ClipLayout::ALL.map(ClipLayout::name))?;
+    add("FRAME_SAMPLINGS", &FrameSampling::NAMES)?;
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
     add("FRAMES", &Frames::NAMES)?;
     add("INTERPOLATIONS", &Interpolation::ALL.map(Interpolation::name))?;

@@ -157,25 +157,100 @@ impl<'a> RowCells<'a> {
     /// The path of a cell whose bytes are null: writers of `struct<bytes, path>` may leave the bytes in a
     /// file at this path.
     pub(crate) fn path(self, column: usize) -> Option<&'a str> {
-        let stored = self.rows.columns().get(column)?.as_struct_opt()?;
-        let paths = stored.column_by_name("path")?.as_string_view_opt()?;
-        let is_there = stored.is_valid(self.row) && paths.is_valid(self.row);
-        is_there.then(|| paths.value(self.row)).filter(|path| !path.is_empty())
+        path(self.rows.columns().get(column)?.as_ref(), self.row)
+    }
+
+    /// The cells of the list in a column; `None` for a null list.
+    ///
+    /// # Errors
+    /// The column does not hold lists of cells.
+    pub(crate) fn list(self, column: usize) -> Result<Option<ListCells<'a>>> {
+        let unfit = || Error::new(ErrorKind::Internal, "a column that holds no lists of cells");
+        let stored = self.rows.columns().get(column).ok_or_else(unfit)?.as_ref();
+        if stored.is_null(self.row) {
+            return Ok(None);
+        }
+        let (ends, items) = match stored.data_type() {
+            DataType::List(_) => {
+                let lists = stored.as_list::<i32>();
+                (Ends::Short(lists.value_offsets()), lists.values())
+            }
+            DataType::LargeList(_) => {
+                let lists = stored.as_list::<i64>();
+                (Ends::Long(lists.value_offsets()), lists.values())
+            }
+            DataType::FixedSizeList(_, length) => {
+                let length = usize::try_from(*length).map_err(|_| unfit())?;
+                (Ends::Fixed(length), stored.as_fixed_size_list().values())
+            }
+            _ => return Err(unfit()),
+        };
+        let (range, is_mapped) = (ends.range(self.row), self.is_mapped);
+        Ok(Some(ListCells { cells: Cells::new(items.as_ref())?, items: items.as_ref(), range, is_mapped }))
     }
 
     /// The error of a null cell in a column that is decoded.
     pub(crate) fn null(self, column: usize, noun: Noun) -> Error {
-        match self.path(column) {
-            Some(path) => Error::new(
-                ErrorKind::BadRow,
-                format!("only the path of {} is stored, {path:?}, and not its bytes", noun.one),
-            )
-            .hint(
-                "store the bytes of the files: with `datasets`, map `datasets.table.embed_table_storage` over the data \
-                 set in its arrow format before it is written",
-            ),
-            None => noun.null(),
-        }
+        null(self.path(column), noun)
+    }
+}
+
+/// The cells of the list in one row.
+pub(crate) struct ListCells<'a> {
+    cells: Cells<'a>,
+    /// The items of all lists.
+    items: &'a dyn Array,
+    range: Range<usize>,
+    /// Whether other processes may change the bytes.
+    is_mapped: bool,
+}
+
+impl ListCells<'_> {
+    /// The number of cells.
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// A cell of the list; `None` for a null. `copy` may receive the bytes.
+    ///
+    /// # Errors
+    /// The errors of [`Cells::get`].
+    pub(crate) fn get<'b>(&'b self, at: usize, copy: &'b mut Vec<u8>) -> Result<Option<Cell<'b>>> {
+        let bytes = self.cells.get(self.range.start + at)?;
+        Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
+    }
+
+    /// The path of a cell whose bytes are null.
+    pub(crate) fn path(&self, at: usize) -> Option<&str> {
+        path(self.items, self.range.start + at)
+    }
+
+    /// The error of a null cell.
+    pub(crate) fn null(&self, at: usize, noun: Noun) -> Error {
+        null(self.path(at), noun)
+    }
+}
+
+/// The path in the cell of a row, if it has one.
+fn path(stored: &dyn Array, row: usize) -> Option<&str> {
+    let stored = stored.as_struct_opt()?;
+    let paths = stored.column_by_name("path")?.as_string_view_opt()?;
+    let is_there = stored.is_valid(row) && paths.is_valid(row);
+    is_there.then(|| paths.value(row)).filter(|path| !path.is_empty())
+}
+
+/// The error of a null cell, which may have a path.
+fn null(path: Option<&str>, noun: Noun) -> Error {
+    match path {
+        Some(path) => Error::new(
+            ErrorKind::BadRow,
+            format!("only the path of {} is stored, {path:?}, and not its bytes", noun.one),
+        )
+        .hint(
+            "store the bytes of the files: with `datasets`, map `datasets.table.embed_table_storage` over the data \
+             set in its arrow format before it is written",
+        ),
+        None => noun.null(),
     }
 }
 

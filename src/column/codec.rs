@@ -251,9 +251,54 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     /// The row's column does not hold cells.
     fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool>;
 
-    /// Moves values that may be shorter than their slots to the front of the buffer, and returns their sizes,
-    /// for a column of [`images`](super::images). Returns `None` if all values fill their slots.
-    fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
+    /// Decodes the cell of a row into its slots, as [`decode_views`](Self::decode_views) does. The inner
+    /// result has an error of the row itself.
+    ///
+    /// # Errors
+    /// The row's column does not hold cells.
+    fn decode_row(
+        &self,
+        (column, row): (usize, RowCells<'_>),
+        key: RowKey,
+        workspace: &Workspace,
+        slots: &mut [&mut [u8]],
+    ) -> Result<Result<()>> {
+        let mut copy = Vec::new();
+        let cell = match row.get(column, &mut copy) {
+            Err(error) if error.kind() == ErrorKind::BadRow => return Ok(Err(error)),
+            cell => cell?,
+        };
+        Ok(match cell {
+            Some(cell) => self.decode_views(cell, row, key, workspace, slots),
+            None if row.path(column).is_none() && self.decode_null_views(row, slots)? => Ok(()),
+            None => Err(row.null(column, self.noun())),
+        })
+    }
+
+    /// Whether a value is made of the cells of all rows of a window, by
+    /// [`decode_window`](Self::decode_window).
+    fn takes_window(&self) -> bool {
+        false
+    }
+
+    /// Decodes the cells of the rows of a window into one slot. The window has a key, and each row has one.
+    ///
+    /// # Errors
+    /// Each error makes a bad row: the one with this place among `rows`.
+    fn decode_window(
+        &self,
+        column: usize,
+        (rows, key): (&[(RowCells<'_>, RowKey)], RowKey),
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<(), (usize, Error)> {
+        let _ = (column, rows, key, workspace, slot);
+        Err((0, Error::new(ErrorKind::Internal, "a value that is not made of a window")))
+    }
+
+    /// Moves values that may be shorter than their slots to the front of the buffer, and returns their sizes.
+    /// Returns `None` if all values fill their slots.
+    fn pack(&self, slots: &mut [u8]) -> Result<Option<PackedValues>> {
         let _ = slots;
         Ok(None)
     }
@@ -281,6 +326,15 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         let _ = stored;
         Vec::new()
     }
+}
+
+/// The sizes of values that were moved together.
+#[derive(Debug)]
+pub(crate) enum PackedValues {
+    /// Those of [`images`](super::images) in their own sizes.
+    Images(Vec<Size>),
+    /// The numbers of images of [`clips`](super::clips).
+    Clips(Vec<usize>),
 }
 
 /// Delivers numbers about an image in a column of their own, each row in a slot.
@@ -378,6 +432,11 @@ impl Codec {
             Codec::Cells(cells) => Some(cells.as_ref()),
             _ => None,
         }
+    }
+
+    /// Calls [`DecodeCells::takes_window`] if the codec decodes cells.
+    pub(crate) fn takes_window(&self) -> bool {
+        self.as_cells().is_some_and(DecodeCells::takes_window)
     }
 
     /// The stage that this work counts for in the statistics.

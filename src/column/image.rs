@@ -7,7 +7,7 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Result};
 use forebay_image::{
-    Drawing, Drawn, Form, Image, PixelType, Raw, RowKey, Size, Workspace, decode_within, needs_stable,
+    Drawing, Drawn, Form, Image, PixelType, Raw, RowKey, Workspace, decode_within, needs_stable,
 };
 
 use super::cell::{holds_bytes, lists_of_bytes};
@@ -16,7 +16,9 @@ use super::extension::is_packed;
 use super::follow::Followed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
-use super::{Cell, ColumnOption, Cost, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, RowCells};
+use super::{
+    Cell, ColumnOption, Cost, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, PackedValues, RowCells,
+};
 use crate::batch::Fill;
 use crate::cache::Tier;
 
@@ -126,11 +128,12 @@ impl DecodeCells for ImageCodec {
         Ok(self.null.is_some())
     }
 
-    fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
+    fn pack(&self, slots: &mut [u8]) -> Result<Option<PackedValues>> {
         if !self.image.is_ragged() {
             return Ok(None);
         }
-        pack(slots, self.slot, self.image.channels() * self.image.pixel_type().bytes()).map(Some)
+        let sizes = pack(slots, self.slot, self.image.channels() * self.image.pixel_type().bytes())?;
+        Ok(Some(PackedValues::Images(sizes)))
     }
 
     /// Raw pixels are little more than copied.
@@ -161,24 +164,37 @@ impl DecodeCells for ImageCodec {
 /// # Errors
 /// Fails if a row is too large.
 pub(super) fn pixels_field(name: &str, image: &Image, count: Option<u32>) -> Result<Field> {
-    let item = match image.pixel_type() {
+    if image.is_ragged() {
+        return Ok(images_field(name, image, with_dtype(Field::new("item", item(image), false), image)));
+    }
+    let shape: Vec<usize> = count.map(|count| count as usize).into_iter().chain(image.shape()).collect();
+    pixels_of_shape(name, image, &shape)
+}
+
+/// The field of a column of pixels in rows of this shape.
+///
+/// # Errors
+/// Fails if a row is too large.
+pub(super) fn pixels_of_shape(name: &str, image: &Image, shape: &[usize]) -> Result<Field> {
+    Ok(with_dtype(tensor_field(name, shape, item(image))?, image))
+}
+
+/// The type of a channel. Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the
+/// field's metadata.
+fn item(image: &Image) -> DataType {
+    match image.pixel_type() {
         PixelType::U8 => DataType::UInt8,
-        PixelType::U16 => DataType::UInt16,
+        PixelType::U16 | PixelType::BF16 => DataType::UInt16,
         PixelType::F16 => DataType::Float16,
         PixelType::F32 => DataType::Float32,
-        // Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the field's
-        // metadata.
-        PixelType::BF16 => DataType::UInt16,
-    };
-    let shape: Vec<usize> = count.map(|count| count as usize).into_iter().chain(image.shape()).collect();
-    let mut field = match image.is_ragged() {
-        true => Field::new("item", item, false),
-        false => tensor_field(name, &shape, item)?,
-    };
+    }
+}
+
+fn with_dtype(mut field: Field, image: &Image) -> Field {
     if image.pixel_type() == PixelType::BF16 {
         field.metadata_mut().insert("forebay:dtype", "bfloat16");
     }
-    Ok(if image.is_ragged() { images_field(name, image, field) } else { field })
+    field
 }
 
 /// Refuses a column that does not hold the cells from which `image` is made.

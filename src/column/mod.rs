@@ -19,6 +19,7 @@ mod by_column;
 mod cache_form;
 mod cast;
 mod cell;
+mod clips;
 mod codec;
 mod decoder;
 mod encoding;
@@ -55,9 +56,11 @@ pub(crate) use cache_form::CacheForm;
 pub use cast::Cast;
 pub(crate) use cast::{CastCodec, cast_field};
 pub(crate) use cell::{Cell, RowCells};
+pub use clips::{Clip, ClipLayout, FrameSampling};
+pub(crate) use clips::{ClipCodec, clips};
 pub(crate) use codec::{
     BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows, Held,
-    RowSize, StackColumns, StackedColumn,
+    PackedValues, RowSize, StackColumns, StackedColumn,
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
@@ -112,6 +115,9 @@ pub struct ColumnSpec {
     /// Several views of each image, which are decoded once and delivered as columns of their own; in Python
     /// this is given with `decode`. Default: none.
     pub views: Option<Views>,
+    /// Several images as one value: the list of each row, or the rows of a window; in Python this is given
+    /// with `decode`. Default: none.
+    pub clips: Option<Clip>,
     /// The image with which the column is cropped, resized and mirrored; in Python this is given with
     /// `decode`. Default: the column does not follow an image.
     pub follow: Option<Follow>,
@@ -145,7 +151,7 @@ impl ColumnSpec {
                 })?;)*
             };
         }
-        each_field!(cast, decode, views, follow, tensors, texts, as_stored, encode, pad, fill_null);
+        each_field!(cast, decode, views, clips, follow, tensors, texts, as_stored, encode, pad, fill_null);
         Ok(())
     }
 }

@@ -32,13 +32,13 @@ use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
-use crate::column::{Codec, DecodeCells, GatheredRows, Held, RowCells, images, tensor};
+use crate::column::{Codec, DecodeCells, GatheredRows, Held, PackedValues, RowCells, clips, images, tensor};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};
 pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
 use views::{Picks, View};
-pub(super) use windows::WindowShape;
+pub(super) use windows::{WindowColumn, WindowShape};
 
 /// How the batches of a loader are made.
 #[derive(Debug)]
@@ -283,6 +283,12 @@ impl SourceRows {
     fn rows_of(&self, source: usize) -> &Arc<Rows> {
         &self.rows[self.of[source] as usize]
     }
+
+    /// The cells of a row of a source.
+    fn cells(&self, source: u32, row: u32) -> RowCells<'_> {
+        let rows = self.rows_of(source as usize);
+        RowCells::new(&rows.batch, row as usize, rows.is_mapped())
+    }
 }
 
 impl BatchRows {
@@ -299,10 +305,10 @@ impl BatchRows {
     }
 
     /// Decodes the cells of the rows from `from` on into their slots in each piece, and returns failures with
-    /// their rows.
+    /// their picks.
     fn decode(
         &self,
-        rows: &SourceRows,
+        source_rows: &SourceRows,
         (column, view): (usize, &View),
         from: usize,
         pieces: &mut [Piece],
@@ -326,40 +332,63 @@ impl BatchRows {
                 continue;
             }
             let key = self.key(column, view, from + at);
-            let (rows, row) = (rows.rows_of(source as usize), resident.row_at(place) as usize);
-            let cells = RowCells::new(&rows.batch, row, rows.is_mapped());
+            let cells = source_rows.cells(source, resident.row_at(place));
             let decoded = match codec {
-                Codec::Cells(codec) => self.decode_cell(codec.as_ref(), (column, cells), key, &mut slots)?,
+                Codec::Cells(codec) if codec.takes_window() => {
+                    let Some(slot) = slots.first_mut() else { continue };
+                    if let Some((pick, error)) =
+                        self.decode_window(codec.as_ref(), column, (source_rows, view), from + at, slot)
+                    {
+                        bad.push((pick, self.placed(error, pick, column)));
+                    }
+                    continue;
+                }
+                Codec::Cells(codec) => {
+                    codec.decode_row((column, cells), key, &collator.workspace, &mut slots)?
+                }
                 Codec::Numbers(numbers) => {
                     slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
                 }
                 _ => Ok(()),
             };
             if let Err(error) = decoded {
-                bad.push((from + at, error.at(collator.place(resident, place, column))));
+                bad.push((view.among_all(from + at), error.at(collator.place(resident, place, column))));
             }
         }
         Ok(bad)
     }
 
-    /// Decodes the cell of a row into its slots. The inner result has an error of the row itself.
-    fn decode_cell(
+    /// Decodes the cells of a window into one slot, and returns the pick of a bad row with its error. A
+    /// window with a row that could not be read is bad for that reason instead.
+    fn decode_window(
         &self,
         codec: &dyn DecodeCells,
-        (column, cells): (usize, RowCells<'_>),
-        key: RowKey,
-        slots: &mut [&mut [u8]],
-    ) -> Result<Result<()>> {
-        let mut copy = Vec::new();
-        let cell = match cells.get(column, &mut copy) {
-            Err(error) if error.kind() == ErrorKind::BadRow => return Ok(Err(error)),
-            cell => cell?,
-        };
-        Ok(match cell {
-            Some(cell) => codec.decode_views(cell, cells, key, &self.collator.workspace, slots),
-            None if cells.path(column).is_none() && codec.decode_null_views(cells, slots)? => Ok(()),
-            None => Err(cells.null(column, codec.noun())),
-        })
+        column: usize,
+        (rows, view): (&SourceRows, &View),
+        at: usize,
+        slot: &mut [u8],
+    ) -> Option<(usize, Error)> {
+        let SampleForm::Windows(windows) = &self.collator.form else { return None };
+        let (first, frames) = (view.among_all(at), windows.frames_of(column));
+        let first = first - first % windows.length;
+        let picks = frames.iter().map(|row| first + *row as usize);
+        if picks.clone().any(|pick| self.sources[self.picks[pick].0 as usize].lost.is_some()) {
+            return None;
+        }
+        let cells = picks.clone().map(|pick| {
+            let (source, place) = self.picks[pick];
+            let row = self.sources[source as usize].row_at(place);
+            (rows.cells(source, row), self.key_of(column, pick))
+        });
+        let (cells, key) = (cells.collect::<Vec<_>>(), self.key_of(column, first));
+        let decoded = codec.decode_window(column, (&cells, key), &self.collator.workspace, slot);
+        decoded.err().map(|(at, error)| (first + frames[at] as usize, error))
+    }
+
+    /// An error with the place of a pick in a column.
+    fn placed(&self, error: Error, pick: usize, column: usize) -> Error {
+        let (source, place) = self.picks[pick];
+        error.at(self.collator.place(&self.sources[source as usize], place, column))
     }
 }
 
@@ -406,7 +435,12 @@ impl BatchRows {
             SampleForm::Windows(windows) if windows.frames.are_together() => pick - pick % windows.length,
             _ => pick,
         };
-        RowKey(column_key(self.row_key(drawn_with), self.collator.tags[column]))
+        self.key_of(column, drawn_with)
+    }
+
+    /// The key for the random draws of a column in one of the picked rows.
+    fn key_of(&self, column: usize, pick: usize) -> RowKey {
+        RowKey(column_key(self.row_key(pick), self.collator.tags[column]))
     }
 
     /// The key of one of the picked rows, for any random draws.
@@ -685,7 +719,7 @@ impl Collation {
                 let mut results = self.lock();
                 let columns = &mut results.decoded[place].columns;
                 columns.iter_mut().zip(pieces).for_each(|(of, done)| of.pieces[piece] = Some(done.slots));
-                results.bad.extend(view.bad_among_all(bad));
+                results.bad.extend(bad);
             }
         }
         Ok(())
@@ -846,7 +880,8 @@ impl Collation {
                 _ => None,
             };
             columns[column] = Some(match packed {
-                Some(sizes) => images(field, buffer.into_buffer(), &sizes)?,
+                Some(PackedValues::Images(sizes)) => images(field, buffer.into_buffer(), &sizes)?,
+                Some(PackedValues::Clips(counts)) => clips(field, buffer.into_buffer(), &counts)?,
                 None => tensor(field, buffer.into_buffer(), rows)?,
             });
         }

@@ -66,6 +66,9 @@ pub struct Window {
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]
     frames: Frames,
+    /// The distance from one delivered row to the next; `None` for 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stride: Option<u32>,
 }
 
 /// Serializes columns by offset as pairs, because the keys of JSON objects are texts.
@@ -121,6 +124,7 @@ impl Window {
             within: None,
             across: Across::RowGroup,
             frames: Frames::Together,
+            stride: None,
         }
     }
 
@@ -180,7 +184,27 @@ impl Window {
         Window { frames, ..self }
     }
 
-    /// The number of rows in a window.
+    /// Delivers rows that are this far from each other: with 4, the rows 0, 4, 8 and so on of a window, which
+    /// then spans so many more rows. For windows of [`rows`](Self::rows). Default: 1.
+    ///
+    /// ```
+    /// use forebay::samples::Window;
+    ///
+    /// assert_eq!(Window::rows(16).stride(4).length(), 61);
+    /// ```
+    #[must_use]
+    pub fn stride(self, rows: u32) -> Self {
+        let between = self.last.saturating_sub(self.first) / self.each_row();
+        let last = self.first.saturating_add(between.saturating_mul(rows.into()));
+        Window { last, stride: Some(rows), ..self }
+    }
+
+    /// The distance from one delivered row to the next.
+    fn each_row(&self) -> i64 {
+        self.stride.unwrap_or(1).max(1).into()
+    }
+
+    /// The number of rows that a window spans.
     pub fn length(&self) -> u32 {
         u32::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
     }
@@ -201,7 +225,8 @@ impl Window {
     pub(crate) fn rows_of(&self, column: &str) -> Vec<u32> {
         let all = self.fields.is_empty();
         let has = |offset: &i64| {
-            all || self.fields.get(offset).is_some_and(|names| names.iter().any(|name| name == column))
+            all && (offset - self.first) % self.each_row() == 0
+                || self.fields.get(offset).is_some_and(|names| names.iter().any(|name| name == column))
         };
         (self.first..=self.last).filter(has).map(|offset| (offset - self.first) as u32).collect()
     }
@@ -215,7 +240,7 @@ impl Window {
 
     /// These windows without the options that only decide how their rows are delivered.
     pub(crate) fn deciding_alone(&self) -> Self {
-        Window { fields: BTreeMap::new(), frames: Frames::default(), ..self.clone() }
+        Window { fields: BTreeMap::new(), frames: Frames::default(), stride: None, ..self.clone() }
     }
 
     pub(crate) fn by_column(&self) -> Option<&str> {
@@ -257,6 +282,13 @@ impl Window {
         if self.last.saturating_sub(self.first) >= MAX_ROWS {
             let cause = format!("a window reaches from offset {} to {}", self.first, self.last);
             return Err(Error::invalid(cause).hint(format!("up to {MAX_ROWS} rows")));
+        }
+        if self.stride == Some(0) {
+            return Err(Error::invalid("a window with a stride of 0").hint("give 1 or more"));
+        }
+        if self.stride.is_some() && !self.fields.is_empty() {
+            return Err(Error::invalid("a window has offsets and a stride")
+                .hint("list the offsets that are delivered, and leave the stride out"));
         }
         if let Some(overlap) = self.overlap.filter(|overlap| *overlap >= self.length()) {
             let cause = format!("windows of {} rows share {overlap}", self.length());
@@ -360,6 +392,9 @@ mod tests {
             (Window::rows(3).overlap(3), "share 3"),
             (Window::rows(3).by("t").gap(-1.0), "gap"),
             (Window::rows(3).gap(1.0), "no column"),
+            (Window::rows(3).stride(0), "stride of 0"),
+            (Window::offsets([(0, vec!["x"]), (3, vec!["x"])]).stride(2), "offsets and a stride"),
+            (Window::rows(16).stride(1 << 20), "reaches"),
         ] {
             let error = window.check().unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
@@ -376,6 +411,11 @@ mod tests {
         assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window, "{text}");
         assert_eq!((window.rows_of("x"), window.rows_of("y"), window.length()), (vec![0, 2], vec![2], 3));
         assert_eq!(Window::rows(2).rows_of("any"), [0, 1]);
+        let strided = Window::rows(3).stride(2).stride(4);
+        assert_eq!((strided.rows_of("any"), strided.length()), (vec![0, 4, 8], 9));
+        let text = serde_json::to_string(&strided).unwrap();
+        assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), strided, "{text}");
+        assert_eq!(strided.deciding_alone(), Window::rows(9));
         assert_eq!(window.deciding_alone(), window.clone().frames(Frames::Together).deciding_alone());
     }
 }

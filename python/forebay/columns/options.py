@@ -10,6 +10,7 @@ from ..choices import TensorFormat, TensorType
 from ..errors import InvalidError
 from ..options.checks import kind_of, mapping
 from .boxes_and_masks import Boxes, Keypoints, Mask
+from .clip import Clip
 from .encoding import Encoding
 from .fill import filler
 from .pad import Pad
@@ -51,8 +52,8 @@ COLUMN_OPTIONS = {
         "forebay.Image.resize(224, 224)",
         _or_none(
             _one_of(
-                (_forebay.Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json),
-                "a forebay.Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
+                (_forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Tensor, Text, Json),
+                "a forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
             )
         ),
     ),
@@ -77,6 +78,8 @@ class _GivenDict(TypedDict, total=False):
     """The types that columns are cast to, if there are any."""
     views: dict[str, list[dict[str, Any]]]
     """The columns in ``decode`` of which several views are delivered, if there are any."""
+    clips: dict[str, dict[str, Any]]
+    """The columns in ``decode`` that are delivered as clips, if there are any."""
     follow: dict[str, dict[str, Any]]
     """The columns in ``decode`` that belong to images, if there are any."""
     tensors: dict[str, TensorDict]
@@ -117,6 +120,7 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {
         "decode": (_forebay.Image,),
         "views": (Views,),
+        "clips": (Clip,),
         "follow": (Boxes, Keypoints, Mask),
         "tensors": (Tensor,),
         "texts": (Text, Json),

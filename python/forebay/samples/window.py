@@ -71,6 +71,11 @@ class Window:
         window, and anew for the next window. With ``"alone"``, for each row, which then has the same pixels
         in all windows of an epoch.
 
+    stride : int, default 1
+        Distance from one row of a window to the next: with 4, a window has the rows 0, 4, 8 and so on, and spans
+        so many more rows, which ``overlap``, ``by``, ``gap`` and ``within`` count. A column ``row_id`` has all of
+        them.
+
     Raises
     ------
     InvalidError
@@ -103,7 +108,13 @@ class Window:
     frames: Frames = field(default="together", kw_only=True)
     """Whether the images of a window are changed at random together or alone."""
 
+    stride: int = field(default=1, kw_only=True)
+    """Distance from one row of a window to the next."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "stride", whole(self.stride, "stride", 1, 16))
+        if self.stride != 1 and isinstance(self.fields, Mapping):
+            raise InvalidError("stride must be left out if fields lists columns by offset")
         if isinstance(self.fields, Mapping):
             object.__setattr__(self, "fields", _offsets(self.fields))
         else:
@@ -117,14 +128,15 @@ class Window:
         named(self.frames, "frames", FRAMES)
         if not isinstance(self.overlap, (bool, np.bool_)):
             object.__setattr__(self, "overlap", whole(self.overlap, "overlap", 0, 32))
-            if self.overlap >= self.length:
-                raise InvalidError(f"overlap must be less than the {self.length} rows of a window, got {self.overlap}")
+            spanned = self.offsets[-1] - self.offsets[0] + 1
+            if self.overlap >= spanned:
+                raise InvalidError(f"overlap must be less than the {spanned} rows of a window, got {self.overlap}")
 
     @property
     def offsets(self) -> range:
         """Offset of each row of a window."""
         if isinstance(self.fields, int):
-            return range(self.fields)
+            return range(0, self.fields * self.stride, self.stride)
         return range(min(self.fields), max(self.fields) + 1)
 
     @property
@@ -164,7 +176,7 @@ class Window:
         if offset not in self.offsets:
             raise InvalidError(f"the window has offsets {self.offsets[0]} to {self.offsets[-1]}, got {offset!r}")
         if isinstance(self.fields, int):
-            return {name: _at(values, offset) for name, values in batch.items()}
+            return {name: _at(values, offset // self.stride) for name, values in batch.items()}
         found = {}
         for name in self.fields.get(offset, ()):
             listed = [other for other in sorted(self.fields) if name in self.fields[other]]
@@ -186,11 +198,12 @@ class Window:
             spec["overlap"] = 0
         spec |= {name: getattr(self, name) for name in ("by", "within") if getattr(self, name) is not None}
         spec |= {"across": self.across, "frames": self.frames}
+        spec |= {"stride": self.stride} if self.stride != 1 else {}
         return {"windows": spec}
 
     def __hash__(self) -> int:
         fields = self.fields if isinstance(self.fields, int) else tuple(sorted(self.fields.items()))
-        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across, self.frames))
+        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across, self.frames, self.stride))
 
     def __repr__(self) -> str:
         fields = self.fields
@@ -200,6 +213,7 @@ class Window:
         options = [f"{name}={value!r}" for name, value in given if value is not None and value is not True]
         options += [f"across={self.across!r}"] if self.across != "row_group" else []
         options += [f"frames={self.frames!r}"] if self.frames != "together" else []
+        options += [f"stride={self.stride}"] if self.stride != 1 else []
         return f"forebay.Window({', '.join([repr(fields), *options])})"
 
 

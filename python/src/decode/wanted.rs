@@ -11,7 +11,7 @@ use crate::errors::IntoPython;
 use crate::image::Image;
 
 /// A view of each image. An image that is not part of `forebay.Views` is a view without a name.
-pub(super) struct Wanted {
+pub(super) struct WantedView {
     pub(super) name: Option<String>,
     pub(super) image: Spec,
     /// The number of images in the view, which is a dimension of its own.
@@ -19,19 +19,19 @@ pub(super) struct Wanted {
     tag: u64,
 }
 
-impl Wanted {
+impl WantedView {
     pub(super) fn one(image: Spec) -> Self {
-        Wanted { name: None, image, count: None, tag: 0 }
+        WantedView { name: None, image, count: None, tag: 0 }
     }
 
     /// The views that the argument `image` asks for; none if each image is wanted as it is stored.
-    pub(super) fn read(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Wanted>> {
+    pub(super) fn read(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<WantedView>> {
         let Some(given) = given else { return Ok(Vec::new()) };
         let py = given.py();
         if let Ok(image) = given.extract::<Image>() {
             let image = image.spec();
             image.validate().or_raise(py)?;
-            return Ok(vec![Wanted::one(image)]);
+            return Ok(vec![WantedView::one(image)]);
         }
         let not_one = || refused(given, "image", "a forebay.Image or forebay.Views");
         let views =
@@ -46,7 +46,7 @@ impl Wanted {
                 Some(count) => checked.several(&name, count, image.clone()),
                 None => checked.one(&name, image.clone()),
             };
-            wanted.push(Wanted { tag: column_tag(&name), name: Some(name), image, count });
+            wanted.push(WantedView { tag: column_tag(&name), name: Some(name), image, count });
         }
         checked.validate().or_raise(py)?;
         Ok(wanted)
@@ -70,19 +70,19 @@ impl Wanted {
 }
 
 /// The keys of the images: those that a loader has for rows of a column.
-pub(super) struct Keys {
+pub(super) struct ImageKeys {
     seed: u64,
     epoch: u64,
     tag: u64,
-    rows: Rows,
+    rows: Numbers,
 }
 
-enum Rows {
+enum Numbers {
     From(u64),
     Each(Vec<u64>),
 }
 
-impl Keys {
+impl ImageKeys {
     pub(super) fn new(
         seed: u64,
         epoch: u64,
@@ -90,25 +90,25 @@ impl Keys {
         rows: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let rows = match rows {
-            None => Rows::From(0),
+            None => Numbers::From(0),
             Some(rows) => match int(rows, 0..=i64::MAX as u64) {
-                Some(first) => Rows::From(first),
-                None => Rows::Each(rows.extract().map_err(|_| refused_rows(rows))?),
+                Some(first) => Numbers::From(first),
+                None => Numbers::Each(rows.extract().map_err(|_| refused_rows(rows))?),
             },
         };
-        Ok(Keys { seed, epoch, tag: column_tag(column), rows })
+        Ok(ImageKeys { seed, epoch, tag: column_tag(column), rows })
     }
 
     /// Whether there is a key for each of `count` images.
     pub(super) fn are_for(&self, count: usize) -> bool {
-        !matches!(&self.rows, Rows::Each(rows) if rows.len() != count)
+        !matches!(&self.rows, Numbers::Each(rows) if rows.len() != count)
     }
 
     /// The key of an image.
     pub(super) fn of(&self, number: usize) -> RowKey {
         let row = match &self.rows {
-            Rows::From(first) => first + number as u64,
-            Rows::Each(rows) => rows[number],
+            Numbers::From(first) => first + number as u64,
+            Numbers::Each(rows) => rows[number],
         };
         RowKey(column_key(row_key(self.seed, self.epoch, row), self.tag))
     }

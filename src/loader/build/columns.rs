@@ -17,7 +17,7 @@ use super::plain::plain;
 use super::stacks::without_stacked;
 use super::vectors::{after_vectors, mask_of_vectors};
 use crate::batch::{is_variable, longest};
-use crate::column::{Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
+use crate::column::{ClipCodec, Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
 use crate::loader::collate::SampleForm;
 
 /// The name of the column of row numbers.
@@ -52,7 +52,7 @@ impl LoaderBuilder {
     /// The columns that are delivered for those that are read.
     pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
         let (codecs, all) = self.codecs(projection)?;
-        let (all, form) = self.form(projection, all)?;
+        let (all, form) = self.form(projection, &codecs, all)?;
         let schema = Arc::new(Schema::new(without_stacked(all.fields(), &codecs)));
         let lengths = self.lengths(&codecs, projection)?;
         let sample_bytes = self.sample_bytes(&form, lengths.others + lengths.of_values);
@@ -120,6 +120,12 @@ impl LoaderBuilder {
         for (name, _) in self.images() {
             let image = |field: &Field| Column::decoded(self.image_codec(read, name, masked)?, field);
             insert(name, made(name, "decode", &image)?)?;
+        }
+        for (name, clip) in self.clips() {
+            let window = self.rows_of_window(name);
+            let clip =
+                |field: &Field| Column::decoded(ClipCodec::new(clip, field, window, nulls(name))?, field);
+            insert(name, made(name, "decode", &clip)?)?;
         }
         for (name, column) in self.viewed(read, masked)? {
             insert(name, column)?;
@@ -237,6 +243,10 @@ impl LoaderBuilder {
                 continue;
             }
             match codec.slot() {
+                // A value that is made of the rows of a window has a share in each of them.
+                Some(bytes) if codec.takes_window() => {
+                    bytes_of_row.others += (bytes as u64).div_ceil(self.spec.samples.rows_of_each());
+                }
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
                     // A cell that says its own size is weighed exactly each time, so its stored size is used

@@ -12,7 +12,7 @@ use super::LoaderBuilder;
 use super::null_masks::Masked;
 use super::places::of_column;
 use crate::column::{
-    AlongCodec, Boxes, BoxesCodec, Codec, Column, Follow, Followed, GeometryCodec, ImageCodec,
+    AlongCodec, Boxes, BoxesCodec, Clip, Codec, Column, Follow, Followed, GeometryCodec, ImageCodec,
     KeypointsCodec, MaskCodec, SizeCodec,
 };
 use crate::shard::column_tag;
@@ -21,6 +21,11 @@ impl LoaderBuilder {
     /// The columns that are decoded to pixels, with their options.
     pub(super) fn images(&self) -> impl Iterator<Item = (&str, &Image)> {
         self.spec.with_option(|column| column.decode.as_ref())
+    }
+
+    /// The columns that are delivered as clips, with their options.
+    pub(super) fn clips(&self) -> impl Iterator<Item = (&str, &Clip)> {
+        self.spec.with_option(|column| column.clips.as_ref())
     }
 
     /// The codec of a column of images.

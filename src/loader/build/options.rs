@@ -9,7 +9,7 @@ use forebay_image::Image;
 use super::LoaderBuilder;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{AsStored, Decoder, Encoding, Follow, Pad, Stack, Tensor, TextFormat, Views};
+use crate::column::{AsStored, Clip, Decoder, Encoding, Follow, Pad, Stack, Tensor, TextFormat, Views};
 use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -95,6 +95,13 @@ impl LoaderBuilder {
     /// none.
     pub fn views(mut self, column: impl Into<String>, views: Views) -> Self {
         self.spec.column(column).views = Some(views);
+        self
+    }
+
+    /// Decodes the list of images in each row of a column, or the images of a window of rows, as one
+    /// [`Clip`](crate::column::Clip). Default: none.
+    pub fn clip(mut self, column: impl Into<String>, clip: Clip) -> Self {
+        self.spec.column(column).clips = Some(clip);
         self
     }
 

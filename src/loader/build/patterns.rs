@@ -126,7 +126,9 @@ impl LoaderBuilder {
     /// Whether `decode` makes images of a column, by its name or by a pattern.
     pub(super) fn decodes_images_of(&self, name: &str) -> bool {
         let images = self.images().map(|(key, _)| key).chain(self.all_views().map(|(key, _)| key));
-        images.into_iter().any(|key| key == name || is_pattern(key) && matches_name(key, name))
+        images
+            .chain(self.clips().map(|(key, _)| key))
+            .any(|key| key == name || is_pattern(key) && matches_name(key, name))
     }
 }
 

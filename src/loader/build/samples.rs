@@ -10,13 +10,17 @@ use forebay_store::row_set::RowSet;
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK};
 use super::places::of_column;
+use crate::column::Codec;
 use crate::loader::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
-use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
+use crate::loader::collate::{
+    CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowColumn, WindowShape,
+};
 use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
 use crate::reader::select::{self, Scanner};
 use crate::samples::{
-    Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window, Windows,
+    Buckets, ColumnValues, Frames, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window,
+    Windows,
 };
 
 /// The most classes that a warning names.
@@ -91,7 +95,12 @@ impl LoaderBuilder {
     }
 
     /// The samples that the rows of a batch make, and their schema.
-    pub(super) fn form(&self, projection: &Projection, schema: SchemaRef) -> Result<(SchemaRef, SampleForm)> {
+    pub(super) fn form(
+        &self,
+        projection: &Projection,
+        codecs: &[Codec],
+        schema: SchemaRef,
+    ) -> Result<(SchemaRef, SampleForm)> {
         if self.numbered
             && !(self.spec.samples.are_single_rows() || matches!(self.spec.samples, Samples::Buckets(_)))
         {
@@ -104,7 +113,7 @@ impl LoaderBuilder {
             return Ok((schema, SampleForm::Rows));
         }
         match &self.spec.samples {
-            Samples::Windows(window) => self.windows(window, &schema),
+            Samples::Windows(window) => self.windows(window, codecs, &schema),
             Samples::Packs(pack) => {
                 let stored = projection.schema().fields();
                 let values = pack.columns().iter().map(|name| pack.value_of(name));
@@ -124,7 +133,7 @@ impl LoaderBuilder {
     }
 
     /// The form of a batch of windows, and its schema.
-    fn windows(&self, window: &Window, schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
+    fn windows(&self, window: &Window, codecs: &[Codec], schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
         self.check_offsets_of_views(window)?;
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let has_views = |name: &str| self.all_views().any(|(column, _)| column == name);
@@ -138,7 +147,9 @@ impl LoaderBuilder {
             return Err(error.at(of_column(unknown)));
         }
         let mut columns = Vec::with_capacity(names.len());
-        for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
+        for (column, field) in
+            schema.fields().iter().enumerate().filter(|(_, field)| field.name() != ROW_MASK)
+        {
             let rows = match self.is_stacked(field.name()) {
                 // The number of rows comes from the stack.
                 true => (0..window.length()).collect(),
@@ -149,13 +160,23 @@ impl LoaderBuilder {
                     .hint("list it at an offset, or leave it out of `columns`")
                     .at(of_column(field.name())));
             }
-            columns.push((field.clone(), rows));
+            let takes_window = codecs.get(column).is_some_and(Codec::takes_window);
+            columns.push(WindowColumn { field: field.clone(), rows, takes_window });
         }
         let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
         let mut fields = shape.delivered()?;
         // The mask says for each window whether it counts.
         fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
         Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
+    }
+
+    /// The number of rows of a window for which a column is delivered, and the draws that these share; `None`
+    /// if samples are not windows.
+    pub(super) fn rows_of_window(&self, name: &str) -> Option<(usize, Frames)> {
+        match &self.spec.samples {
+            Samples::Windows(window) => Some((rows_of(window, name).len(), window.drawn_frames())),
+            _ => None,
+        }
     }
 
     /// Refuses a window that lists the views of an image at different offsets: each image is decoded once for

@@ -26,20 +26,31 @@ pub(crate) struct WindowShape {
     views: Vec<Vec<u32>>,
     /// The index of each column's view.
     of: Vec<usize>,
+    /// The rows of a window of which a value is made, for each column whose codec takes windows.
+    frames_of: Vec<Option<Vec<u32>>>,
+}
+
+/// A column of windows: its field for a row, or for a window if its codec takes windows, and the rows of a
+/// window for which it is delivered.
+pub(crate) struct WindowColumn {
+    pub(crate) field: FieldRef,
+    pub(crate) rows: Vec<u32>,
+    pub(crate) takes_window: bool,
 }
 
 impl WindowShape {
-    /// Windows of `length` rows, and the draws that these share; each column has its field for a row, and the
-    /// rows for which it is delivered.
-    pub(crate) fn new(
-        length: u32,
-        frames: Frames,
-        columns: impl IntoIterator<Item = (FieldRef, Vec<u32>)>,
-    ) -> Self {
-        let (fields, views, of) = Default::default();
-        let mut shape = WindowShape { length: length as usize, frames, fields, views, of };
+    /// Windows of `length` rows, and the draws that these share.
+    pub(crate) fn new(length: u32, frames: Frames, columns: impl IntoIterator<Item = WindowColumn>) -> Self {
+        let (fields, views, of, frames_of) = Default::default();
+        let mut shape = WindowShape { length: length as usize, frames, fields, views, of, frames_of };
         let mut known = HashMap::new();
-        for (field, rows) in columns {
+        for WindowColumn { field, rows, takes_window } in columns {
+            let (frames, rows) = match takes_window {
+                // The value is delivered once.
+                true => (Some(rows), vec![0]),
+                false => (None, rows),
+            };
+            shape.frames_of.push(frames);
             let view = *known.entry(rows).or_insert_with_key(|rows| {
                 shape.views.push(rows.clone());
                 shape.views.len() - 1
@@ -52,8 +63,21 @@ impl WindowShape {
 
     /// The field of each column of a batch.
     pub(crate) fn delivered(&self) -> Result<Vec<FieldRef>> {
-        let fields = self.fields.iter().zip(&self.of);
-        fields.map(|(field, view)| window_field(field, self.views[*view].len()).map(Arc::new)).collect()
+        (0..self.fields.len()).map(|column| self.field(column)).collect()
+    }
+
+    /// The field of a column of a batch.
+    fn field(&self, column: usize) -> Result<FieldRef> {
+        let field = &self.fields[column];
+        match self.frames_of[column] {
+            Some(_) => Ok(field.clone()),
+            None => window_field(field, self.rows_of(column)).map(Arc::new),
+        }
+    }
+
+    /// The rows of a window of which a value is made, for a column whose codec takes windows.
+    pub(super) fn frames_of(&self, column: usize) -> &[u32] {
+        self.frames_of[column].as_deref().unwrap_or_default()
     }
 
     /// The number of rows of a window for which a column is delivered.
@@ -75,7 +99,10 @@ impl WindowShape {
 
     /// Joins the rows of a column into windows.
     pub(super) fn column(&self, column: usize, rows: &ArrayRef) -> Result<ArrayRef> {
-        let field = window_field(&self.fields[column], self.rows_of(column))?;
+        if self.frames_of.get(column).is_some_and(Option::is_some) {
+            return Ok(rows.clone());
+        }
+        let field = self.field(column)?;
         let DataType::FixedSizeList(item, length) = field.data_type() else {
             return Err(Error::new(ErrorKind::Internal, "a column of windows is a list"));
         };
@@ -135,7 +162,8 @@ mod tests {
     use super::*;
 
     fn windows(row: Field, rows: Vec<u32>, values: ArrayRef) -> (Field, ArrayRef) {
-        let shape = WindowShape::new(3, Frames::Together, [(Arc::new(row), rows)]);
+        let column = WindowColumn { field: Arc::new(row), rows, takes_window: false };
+        let shape = WindowShape::new(3, Frames::Together, [column]);
         let field = shape.delivered().unwrap()[0].as_ref().clone();
         let column = shape.column(0, &values).unwrap();
         assert_eq!(column.data_type(), field.data_type());

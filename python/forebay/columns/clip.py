@@ -1,0 +1,107 @@
+"""Several images as one value: a list of images in each row, or the images of a window of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .. import _forebay
+from ..errors import InvalidError
+from ..options.checks import kind_of, named, whole
+
+if TYPE_CHECKING:
+    from ..choices import ClipLayout, Frames, FrameSampling
+
+__all__ = ["Clip"]
+
+
+@dataclass(frozen=True, repr=False)
+class Clip:
+    """Several images as one value, such as the frames of a video: a frozen value for ``decode=``.
+
+    A row of the column has a list of binary values or of ``struct<bytes, path>``, and becomes an array of shape
+    ``(frames, H, W, C)``. With ``frames``, or for lists of a fixed length, a batch has shape ``(N, frames, H, W, C)``;
+    otherwise each clip has as many images as its list, and a batch is a :class:`Ragged`. With a :class:`Window` as
+    ``samples=`` the column has one image in each row, and a clip is made of the rows of a window. See
+    ``docs/recipes/clips.md``.
+
+    The random draws are those of an :class:`Image` in this row, or in the first row of the window. A bad or null image
+    makes its row or window a bad one. All images of a clip have one size: ``image`` cannot be an image of
+    :meth:`Image.fit`. A cache keeps lists as they are stored, and the images of windows as without a clip.
+
+    Parameters
+    ----------
+    image : Image
+        How each image becomes pixels.
+    frames : int, optional
+        Number of images of a clip. Without ``stride``, the list or window is divided into as many equal parts, and each
+        gives an image; a shorter one has images several times. Default: all images.
+    stride : int, optional
+        Distance from one image to the next. With ``frames``, a list or window that is too short has its last image
+        several times. Default: 1, or images from all of the list or window if ``frames`` is given.
+    sampling : {"even", "random"}, default "even"
+        Which ``frames`` images: the middle one of each part, or with ``stride`` those in the middle; or a random one of
+        each part, or with ``stride`` a random beginning. Draws depend on the seed of the shuffle, epoch and row.
+    draws : {"together", "alone"}, default "together"
+        Whether the images of a clip have one random crop, flip and change of colours, or each its own. The rows of a
+        :class:`Window` with ``frames="alone"`` draw alone in any case.
+    layout : {"NTHWC", "NTCHW", "NCTHW"}, optional
+        Order of the axes; T counts the images. "NCTHW" is for clips of one length. Default: that of ``image``, with T
+        after N.
+    at_most : int, optional
+        The most images of a clip, if lists differ in length and ``frames`` is not given; a longer list is a bad row.
+        While a batch is made, it takes the memory of clips of this length.
+
+    Raises
+    ------
+    InvalidError
+        An argument is not as described, or they do not go together.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> image = fb.Image.random_resized_crop(224).flip().dtype("float32")
+    >>> decode = {"frames": fb.Clip(image, frames=8, sampling="random", layout="NCTHW")}
+    >>> fb.Clip(image, at_most=32).at_most
+    32
+    """
+
+    image: _forebay.Image
+    """How each image becomes pixels."""
+    frames: int | None = field(default=None, kw_only=True)
+    """Number of images of a clip."""
+    stride: int | None = field(default=None, kw_only=True)
+    """Distance from one image to the next."""
+    sampling: FrameSampling = field(default="even", kw_only=True)
+    """How the images are chosen."""
+    draws: Frames = field(default="together", kw_only=True)
+    """Whether the images of a clip are changed at random together or alone."""
+    layout: ClipLayout | None = field(default=None, kw_only=True)
+    """Order of the axes."""
+    at_most: int | None = field(default=None, kw_only=True)
+    """The most images of a clip."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.image, _forebay.Image):
+            raise InvalidError(f"image must be a forebay.Image, got {kind_of(self.image)}")
+        for name in ("frames", "stride", "at_most"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, whole(value, name, 1, 32))
+        named(self.sampling, "sampling", _forebay.FRAME_SAMPLINGS)
+        named(self.draws, "draws", _forebay.FRAMES)
+        if self.layout is not None:
+            named(self.layout, "layout", _forebay.CLIP_LAYOUTS)
+
+    def _spec(self) -> dict[str, Any]:
+        """The value in the form that the library reads."""
+        spec = {name: getattr(self, name) for name in ("frames", "stride", "layout", "at_most")}
+        given = {name: value for name, value in spec.items() if value is not None}
+        return {"image": self.image, "sampling": self.sampling, "draws": self.draws, **given}
+
+    def __repr__(self) -> str:
+        defaults = {"frames": None, "stride": None, "sampling": "even", "draws": "together", "layout": None}
+        defaults["at_most"] = None
+        given = {name: getattr(self, name) for name in defaults}
+        options = [f"{name}={value!r}" for name, value in given.items() if value != defaults[name]]
+        return f"forebay.Clip({', '.join([repr(self.image), *options])})"

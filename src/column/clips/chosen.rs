@@ -1,0 +1,114 @@
+//! Which images of a list or of a window a clip has: arithmetic on their numbers.
+//!
+//! ```text
+//! 10 images    0 1 2 3 4 5 6 7 8 9
+//! stride 4     0       4       8
+//! 4 images       1   3     6   8      the middle of each of four parts
+//! 3, stride 2      2   4   6          in the middle
+//! ```
+
+use forebay_image::RowKey;
+
+use super::spec::FrameSampling;
+use crate::column::ViewTag;
+
+/// Which images a clip has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    /// The number of images; `None` for all, or for every `stride`-th.
+    pub(super) frames: Option<usize>,
+    pub(super) stride: Option<usize>,
+    pub(super) sampling: FrameSampling,
+}
+
+impl Chosen {
+    /// The number of images that a clip has out of `available` ones.
+    pub(super) fn count(self, available: usize) -> usize {
+        self.frames.unwrap_or_else(|| available.div_ceil(self.stride.unwrap_or(1)))
+    }
+
+    /// The numbers of the images out of `available` ones, at least one unless all are wanted, ascending.
+    ///
+    /// Without a stride, one image comes from each of as many equal parts as there are images: its middle,
+    /// or a random one. This is how temporal segment networks sample (Wang et al., ECCV 2016). With a stride,
+    /// the images are in the middle or begin at random; after the end, the last image is repeated.
+    pub(super) fn of(self, available: usize, key: RowKey) -> Vec<usize> {
+        // A number from 0 to below - 1.
+        let drawn = |number: usize, below: usize| {
+            let RowKey(drawn) = ViewTag::for_view("frames").key(key, number as u32);
+            ((u128::from(drawn) * below as u128) >> u64::BITS) as usize
+        };
+        let stride = self.stride.unwrap_or(1);
+        let Some(frames) = self.frames else { return (0..available).step_by(stride).collect() };
+        if self.stride.is_some() {
+            let beyond = available.saturating_sub((frames - 1) * stride + 1);
+            let first = match self.sampling {
+                FrameSampling::Even => beyond / 2,
+                FrameSampling::Random => drawn(0, beyond + 1),
+            };
+            return (0..frames).map(|at| (first + at * stride).min(available - 1)).collect();
+        }
+        let image = |at: usize| match self.sampling {
+            FrameSampling::Even => (2 * at + 1) * available / (2 * frames),
+            FrameSampling::Random => {
+                // A part of a fraction of an image is a place between images: one number in `available *
+                // frames` decides both.
+                (at * available + drawn(at, available)) / frames
+            }
+        };
+        (0..frames).map(image).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(frames: Option<usize>, stride: Option<usize>, sampling: FrameSampling) -> Chosen {
+        Chosen { frames, stride, sampling }
+    }
+
+    fn even(frames: Option<usize>, stride: Option<usize>, available: usize) -> Vec<usize> {
+        chosen(frames, stride, FrameSampling::Even).of(available, RowKey(7))
+    }
+
+    #[test]
+    fn images_are_even_or_have_their_stride() {
+        assert_eq!(even(None, None, 3), [0, 1, 2]);
+        assert_eq!(even(None, Some(4), 10), [0, 4, 8]);
+        assert_eq!(even(Some(4), None, 10), [1, 3, 6, 8]);
+        assert_eq!(even(Some(3), Some(2), 10), [2, 4, 6]);
+        assert_eq!(even(Some(4), None, 4), [0, 1, 2, 3]);
+        assert_eq!(even(Some(4), None, 2), [0, 0, 1, 1]);
+        assert_eq!(even(Some(4), Some(3), 5), [0, 3, 4, 4]);
+        assert_eq!(even(None, None, 0), [0; 0]);
+    }
+
+    #[test]
+    fn random_images_are_of_their_parts_and_each_comes() {
+        for (frames, stride, available) in
+            [(4, None, 10), (4, None, 3), (1, None, 9), (3, Some(2), 10), (3, Some(9), 5)]
+        {
+            let random = chosen(Some(frames), stride, FrameSampling::Random);
+            let mut seen = vec![0_usize; available];
+            for key in 0..3000 {
+                let images = random.of(available, RowKey(key));
+                assert_eq!(images, random.of(available, RowKey(key)));
+                assert_eq!((images.len(), random.count(available)), (frames, frames));
+                assert!(images.is_sorted() && images[frames - 1] < available);
+                for (at, image) in images.iter().enumerate().filter(|_| stride.is_none()) {
+                    assert!((at * available / frames..=((at + 1) * available - 1) / frames).contains(image));
+                }
+                images.iter().for_each(|image| seen[*image] += 1);
+            }
+            match stride {
+                None => {
+                    let expected = 3000 * frames / available;
+                    assert!(seen.iter().all(|seen| seen.abs_diff(expected) < expected / 5), "{seen:?}");
+                }
+                Some(2) => assert!(seen.iter().all(|seen| *seen > 300), "{seen:?}"),
+                _ => assert!(seen[0] == 3000 && seen[available - 1] == 6000),
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Decodes the images of a clip, one after the other, into one slot.
+
+use std::sync::Arc;
+
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{Image, RowKey, Workspace, decode_within, needs_stable};
+
+use super::chosen::Chosen;
+use super::slots::{COUNT_BYTES, pack, spread, write_count};
+use super::spec::Clip;
+use crate::column::cell::holds_bytes;
+use crate::column::codec::CELLS_PER_TASK;
+use crate::column::image::{check_stored, kept_forms, pixels_field, pixels_of_shape};
+use crate::column::{
+    Cell, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, PackedValues, RowCells, ViewTag,
+};
+use crate::samples::Frames;
+
+/// Decodes clips.
+#[derive(Debug)]
+pub(crate) struct ClipCodec {
+    image: Image,
+    chosen: Chosen,
+    /// The number of images of each clip; `None` if it differs.
+    frames: Option<usize>,
+    /// The most images of a clip.
+    most: usize,
+    /// Whether the images of a channel come before the next channel.
+    has_channels_first: bool,
+    /// Whether all images of a clip have the draws of its row.
+    are_together: bool,
+    /// Whether the images are those of the rows of a window, and not of a list in each row.
+    takes_window: bool,
+    /// The number that fills the slot of a null; `None` if a null is a bad row.
+    null: Option<NullSlot>,
+}
+
+impl ClipCodec {
+    /// The codec for a stored column; if samples are windows, with the number of its rows in a window, and
+    /// the draws that these share.
+    ///
+    /// # Errors
+    /// The clip cannot work, or not with this column.
+    pub(crate) fn new(
+        clip: &Clip,
+        stored: &Field,
+        window: Option<(usize, Frames)>,
+        nulls: NullOptions<'_>,
+    ) -> Result<Self> {
+        clip.validate()?;
+        let (image, chosen) = (clip.image(), clip.chosen());
+        let (takes_window, length) = match (stored.data_type(), window) {
+            (DataType::List(_) | DataType::LargeList(_), _) => (false, None),
+            (DataType::FixedSizeList(_, length), _) => (false, usize::try_from(*length).ok()),
+            (_, Some((rows, _))) => (true, Some(rows)),
+            (stored, None) if holds_bytes(stored) => {
+                return Err(Error::invalid("holds one image in each row, of which no clip is made")
+                    .hint("pass windows of rows as `samples`, or decode it as an Image"));
+            }
+            _ => (false, None),
+        };
+        let frames = chosen.frames.or(length.map(|length| chosen.count(length)));
+        let Some(most) = frames.or(clip.most()) else {
+            return Err(Error::invalid("holds lists of images of different lengths").hint(
+                "give a clip the number of its images with `frames`, or its most images with `at_most`",
+            ));
+        };
+        let null = NullSlot::of_pixels(nulls, image.pixel_type())?;
+        let has_channels_first = clip.has_channels_first();
+        let alone = takes_window && window.is_some_and(|(_, frames)| !frames.are_together());
+        let are_together = clip.are_drawn_together() && !alone;
+        if has_channels_first && frames.is_none() {
+            return Err(Error::invalid("NCTHW for clips of different lengths")
+                .hint("give the number of images with `frames`, or leave `layout` out"));
+        }
+        let codec =
+            ClipCodec { image, chosen, frames, most, has_channels_first, are_together, takes_window, null };
+        Ok(codec)
+    }
+
+    /// Decodes the images of one clip. `decode` decodes the image with a number into memory for one.
+    fn decode_frames(
+        &self,
+        available: usize,
+        key: RowKey,
+        slot: &mut [u8],
+        decode: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<(), (usize, Error)> {
+        if available == 0 && self.frames.is_some() {
+            return Err((0, Error::new(ErrorKind::BadRow, "an empty list where images are needed")));
+        }
+        let each = self.image.bytes_per_image();
+        let chosen = self.chosen.of(available, key);
+        if chosen.len() > self.most {
+            let cause = format!("{} images, more than the {} of `at_most`", chosen.len(), self.most);
+            return Err((0, Error::new(ErrorKind::BadRow, cause).hint("raise `at_most`, or give `frames`")));
+        }
+        let mut image = vec![0; if self.has_channels_first { each } else { 0 }];
+        let mut last = None;
+        for (at, number) in chosen.iter().copied().enumerate() {
+            let again = last == Some(number);
+            last = Some(number);
+            if self.has_channels_first {
+                if !again {
+                    decode(number, &mut image).map_err(|error| (number, error))?;
+                }
+                spread(&image, at, chosen.len(), self.image.channels(), slot);
+            } else if again {
+                slot.copy_within((at - 1) * each..at * each, at * each);
+            } else {
+                decode(number, &mut slot[at * each..(at + 1) * each]).map_err(|error| (number, error))?;
+            }
+        }
+        if self.frames.is_none() {
+            write_count(slot, chosen.len());
+        }
+        Ok(())
+    }
+
+    fn decode_image(
+        &self,
+        cell: Cell<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
+        decode_within(workspace, &self.image, cell, key, slot)
+    }
+
+    /// Fills the memory for a null image, if a value stands for nulls.
+    fn fill_null(&self, slot: &mut [u8]) -> Option<()> {
+        self.null.as_ref().map(|null| null.write(slot))
+    }
+}
+
+impl DecodeCells for ClipCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let name = stored.name();
+        let image = match stored.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+                if holds_bytes(item.data_type()) =>
+            {
+                item.as_ref()
+            }
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                return Err(Error::invalid(format!(
+                    "holds {}, not lists of images",
+                    TypeName(stored.data_type())
+                ))
+                .hint("the images of a list are binary values, or struct<bytes, path>"));
+            }
+            _ => stored,
+        };
+        check_stored(image, &self.image)?;
+        Ok(Arc::new(match self.frames {
+            Some(frames) if self.has_channels_first => {
+                let [channels, height, width] = self.image.shape();
+                pixels_of_shape(name, &self.image, &[channels, frames, height, width])?
+            }
+            Some(frames) => {
+                let shape: Vec<usize> = std::iter::once(frames).chain(self.image.shape()).collect();
+                pixels_of_shape(name, &self.image, &shape)?
+            }
+            None => {
+                let image = pixels_field("item", &self.image, None)?;
+                Field::new(name, DataType::LargeList(Arc::new(image)), false)
+            }
+        }))
+    }
+
+    fn slot(&self) -> usize {
+        let count = if self.frames.is_none() { COUNT_BYTES } else { 0 };
+        self.most.saturating_mul(self.image.bytes_per_image()).saturating_add(count)
+    }
+
+    fn takes_window(&self) -> bool {
+        self.takes_window
+    }
+
+    fn decode(&self, _: Cell<'_>, _: RowCells<'_>, _: RowKey, _: &Workspace, _: &mut [u8]) -> Result<()> {
+        Err(Error::new(ErrorKind::Internal, "a single cell of a clip"))
+    }
+
+    fn decode_row(
+        &self,
+        (column, row): (usize, RowCells<'_>),
+        key: RowKey,
+        workspace: &Workspace,
+        slots: &mut [&mut [u8]],
+    ) -> Result<Result<()>> {
+        let [slot] = slots else { return Err(Error::new(ErrorKind::Internal, "a clip with several slots")) };
+        let Some(list) = row.list(column)? else {
+            if self.null.is_none() {
+                return Ok(Err(self.noun().null()));
+            }
+            slot.fill(0);
+            if self.frames.is_some() {
+                self.fill_null(slot);
+            }
+            return Ok(Ok(()));
+        };
+        let frame = ViewTag::for_view("frame");
+        let mut copy = Vec::new();
+        let decoded = self.decode_frames(list.len(), key, slot, &mut |number, slot| {
+            let key = if self.are_together { key } else { frame.key(key, number as u32) };
+            match list.get(number, &mut copy)? {
+                Some(cell) => self.decode_image(cell, key, workspace, slot),
+                None if list.path(number).is_some() => Err(list.null(number, IMAGE)),
+                None => self.fill_null(slot).ok_or_else(|| list.null(number, IMAGE)),
+            }
+        });
+        Ok(decoded.map_err(|(number, error)| match list.len() {
+            0 | 1 => error,
+            _ => in_list(number, &error),
+        }))
+    }
+
+    fn decode_window(
+        &self,
+        column: usize,
+        (rows, key): (&[(RowCells<'_>, RowKey)], RowKey),
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<(), (usize, Error)> {
+        let mut copy = Vec::new();
+        self.decode_frames(rows.len(), key, slot, &mut |number, slot| {
+            let (row, own) = rows[number];
+            let key = if self.are_together { key } else { own };
+            match row.get(column, &mut copy)? {
+                Some(cell) => self.decode_image(cell, key, workspace, slot),
+                None if row.path(column).is_some() => Err(row.null(column, IMAGE)),
+                None => self.fill_null(slot).ok_or_else(|| row.null(column, IMAGE)),
+            }
+        })
+    }
+
+    fn decode_null(&self, _: RowCells<'_>, _: &mut [u8]) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn pack(&self, slots: &mut [u8]) -> Result<Option<PackedValues>> {
+        if self.frames.is_some() {
+            return Ok(None);
+        }
+        pack(slots, self.slot(), self.image.bytes_per_image()).map(|counts| Some(PackedValues::Clips(counts)))
+    }
+
+    fn cells_per_task(&self) -> usize {
+        (CELLS_PER_TASK / self.most.max(1)).max(1)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a list of images", several: "lists of images" }
+    }
+
+    fn uses_workspace(&self) -> bool {
+        true
+    }
+
+    /// Images in rows of their own are kept like those without a clip; lists are kept as they are stored.
+    fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
+        match self.takes_window {
+            true => kept_forms(&self.image, stored, |_| true),
+            false => Vec::new(),
+        }
+    }
+}
+
+const IMAGE: Noun = Noun { one: "an image", several: "images" };
+
+/// The error of one image of a list.
+fn in_list(number: usize, error: &Error) -> Error {
+    Error::new(error.kind(), format!("image {number} of the list: {}", error.cause()))
+        .caused_by(error.clone())
+}

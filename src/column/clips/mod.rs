@@ -1,0 +1,10 @@
+//! Clips: several images as one value, out of a list of images in each row or out of the rows of a window.
+
+mod chosen;
+mod codec;
+mod slots;
+mod spec;
+
+pub(crate) use codec::ClipCodec;
+pub(crate) use slots::clips;
+pub use spec::{Clip, ClipLayout, FrameSampling};
