@@ -4,7 +4,8 @@
 values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:`Clip`, :class:`Boxes`,
 :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`,
 :class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`,
-:class:`Skip` and :class:`Workers` are its options, :func:`col` begins a filter, and :func:`rng` has the random
+:class:`Skip`, :class:`Workers` and :class:`MixUp` are its options, :func:`col` begins a filter, and :func:`rng` has the
+random
 numbers of a row. :func:`decode_image` decodes images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
@@ -87,6 +88,7 @@ from .samples.pack import Bucket, Pack
 from .samples.weighted import Sample
 from .samples.window import Window
 from .sharding.shard import Shard
+from .transforms.mixup import MixUp
 from .transforms.rows import Row, rng
 
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "Mask",
     "Mix",
     "MixPlan",
+    "MixUp",
     "NotFoundError",
     "NullError",
     "Pack",

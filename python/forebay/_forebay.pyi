@@ -714,6 +714,246 @@ class Image:
             ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one
             first, a share is above 1, or ``value`` is neither a finite number nor three of them.
         """
+    def auto_augment(
+        self,
+        policy: Literal["imagenet", "cifar10", "svhn"] | None = None,
+        *,
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Changes the image by a pair of operations that was learned, like torchvision's ``AutoAugment``.
+
+        One of the policy's 25 pairs is drawn for each image. Operations come after flips and rotation and
+        before :meth:`color_jitter`. They move pixels, so boxes, points, masks and images cannot follow an
+        image with an automatic augmentation, and :meth:`emit_geometry` is refused. It takes the place of an
+        earlier :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+
+        Parameters
+        ----------
+        policy : {"imagenet", "cifar10", "svhn"}, optional
+            The data set on which the policy was learned. Default: "imagenet".
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels that move are interpolated. Default: "nearest".
+        fill : int or tuple of int, optional
+            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of
+            them.
+        """
+    def rand_augment(
+        self,
+        num_ops: int | None = None,
+        magnitude: int | None = None,
+        num_magnitude_bins: int | None = None,
+        *,
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Changes the image by random operations of one magnitude, like torchvision's ``RandAugment``.
+
+        Otherwise it is like :meth:`auto_augment`.
+
+        Parameters
+        ----------
+        num_ops : int, optional
+            The number of operations. Default: 2.
+        magnitude : int, optional
+            The magnitude, from 0. Default: 9.
+        num_magnitude_bins : int, optional
+            The number of magnitudes. Default: 31.
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels that move are interpolated. Default: "nearest".
+        fill : int or tuple of int, optional
+            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``num_ops`` is not an int from 0 to 100, ``num_magnitude_bins`` not one from 2 to 1000,
+            ``magnitude`` not one below that, or the others are refused by :meth:`auto_augment`.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> train = fb.Image.random_resized_crop(224).flip().rand_augment(2, 9)
+        """
+    def trivial_augment_wide(
+        self,
+        num_magnitude_bins: int | None = None,
+        *,
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Changes the image by one random operation of any magnitude, like torchvision's
+        ``TrivialAugmentWide``.
+
+        Otherwise it is like :meth:`auto_augment`.
+
+        Parameters
+        ----------
+        num_magnitude_bins : int, optional
+            The number of magnitudes. Default: 31.
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels that move are interpolated. Default: "nearest".
+        fill : int or tuple of int, optional
+            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``num_magnitude_bins`` is not an int from 2 to 1000, or the others are refused by
+            :meth:`auto_augment`.
+        """
+    def random_invert(self, p: float = 0.5) -> Image:
+        """Inverts all levels at random, like torchvision's ``RandomInvert``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
+    def random_posterize(self, bits: int, p: float = 0.5) -> Image:
+        """Keeps the highest bits of each level at random, like torchvision's ``RandomPosterize``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        bits : int
+            The number of bits that are kept, from 0 to 8.
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``bits`` is not an int from 0 to 8, or ``p`` is not a number from 0 to 1.
+        """
+    def random_solarize(self, threshold: float, p: float = 0.5) -> Image:
+        """Inverts high levels at random, like torchvision's ``RandomSolarize``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        threshold : float
+            The level from which levels are inverted, from 0 to 255.
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``threshold`` is not a number from 0 to 255, or ``p`` is not a number from 0 to 1.
+        """
+    def random_adjust_sharpness(self, factor: float, p: float = 0.5) -> Image:
+        """Sharpens or blurs at random, like torchvision's ``RandomAdjustSharpness``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        factor : float
+            0 blurs, 1 changes nothing, and a larger number sharpens.
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``factor`` is not a finite number of at least 0, or ``p`` is not a number from 0 to 1.
+        """
+    def random_autocontrast(self, p: float = 0.5) -> Image:
+        """Stretches the levels of each channel to the whole range at random, like torchvision's ``RandomAutocontrast``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
+    def random_equalize(self, p: float = 0.5) -> Image:
+        """Equalizes the histogram of each channel at random, like torchvision's ``RandomEqualize``.
+
+        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+        sharpness, autocontrast and equalize.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
         """Computes ``(x / 255 - mean) / std`` for each channel; needs a float type.
 
@@ -928,6 +1168,7 @@ class Loader:
     ) -> None: ...
     def row_keys(self, step: Step) -> tuple[bytes, bytes]: ...
     def batch_key(self, step: Step) -> int: ...
+    def step_key(self, step: Step) -> int: ...
     def row_place(self, row: int) -> tuple[str, int, int] | None: ...
     def set_weights(self, weights: list[float], step: int | None) -> None: ...
     def which(

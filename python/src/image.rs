@@ -4,15 +4,16 @@ mod arguments;
 mod code;
 
 use arguments::{
-    Argument, amount, bits, channels, extent, filter, interpolation_of, levels, named_side, named_truth,
-    pixel_layout, pixel_type, pixels, probability, range, raw_of, truth, value_of_each,
+    Argument, amount, bits, channels, count, extent, filter, interpolation_of, level_of, levels, named_side,
+    named_truth, pixel_layout, pixel_type, pixels, policy_of, probability, range, raw_of, truth,
+    value_of_each,
 };
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Resampling, Size};
+use forebay::image::{AutoAugment, Interpolation, Layout, PixelType, Resampling, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arguments::{float, numbers, refused};
+use crate::arguments::{float, int, numbers, refused};
 use crate::errors::IntoPython;
 
 /// Describes how an image becomes pixels. It is a frozen value.
@@ -47,6 +48,18 @@ impl Image {
     fn with(py: Python<'_>, spec: Spec) -> PyResult<Self> {
         spec.validate_so_far().or_raise(py)?;
         Ok(Image { spec })
+    }
+
+    /// This value with an automatic augmentation.
+    fn augmented(
+        &self,
+        py: Python<'_>,
+        augment: AutoAugment,
+        (interpolation, fill): (Option<Argument>, Option<Argument>),
+    ) -> PyResult<Self> {
+        let interpolation = interpolation.map_or(Ok(Interpolation::default()), interpolation_of)?;
+        let augment = augment.interpolation(interpolation).fill(fill.map_or(Ok([0; 3]), levels)?);
+        Image::with(py, self.spec().auto_augment(augment))
     }
 }
 
@@ -517,6 +530,298 @@ impl Image {
         Image::with(py, self.spec().random_erasing_with(p, scale, ratio, value))
     }
 
+    /// Changes the image by a pair of operations that was learned, like torchvision's ``AutoAugment``.
+    ///
+    /// One of the policy's 25 pairs is drawn for each image. Operations come after flips and rotation and
+    /// before :meth:`color_jitter`. They move pixels, so boxes, points, masks and images cannot follow an
+    /// image with an automatic augmentation, and :meth:`emit_geometry` is refused. It takes the place of an
+    /// earlier :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+    ///
+    /// Parameters
+    /// ----------
+    /// policy : {"imagenet", "cifar10", "svhn"}, optional
+    ///     The data set on which the policy was learned. Default: "imagenet".
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels that move are interpolated. Default: "nearest".
+    /// fill : int or tuple of int, optional
+    ///     Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of
+    ///     them.
+    #[pyo3(signature = (policy=None, *, interpolation=None, fill=None))]
+    fn auto_augment(
+        &self,
+        py: Python<'_>,
+        policy: Option<Argument>,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let augment = policy.map_or(Ok(AutoAugment::imagenet()), policy_of)?;
+        self.augmented(py, augment, (interpolation, fill))
+    }
+
+    /// Changes the image by random operations of one magnitude, like torchvision's ``RandAugment``.
+    ///
+    /// Otherwise it is like :meth:`auto_augment`.
+    ///
+    /// Parameters
+    /// ----------
+    /// num_ops : int, optional
+    ///     The number of operations. Default: 2.
+    /// magnitude : int, optional
+    ///     The magnitude, from 0. Default: 9.
+    /// num_magnitude_bins : int, optional
+    ///     The number of magnitudes. Default: 31.
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels that move are interpolated. Default: "nearest".
+    /// fill : int or tuple of int, optional
+    ///     Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``num_ops`` is not an int from 0 to 100, ``num_magnitude_bins`` not one from 2 to 1000,
+    ///     ``magnitude`` not one below that, or the others are refused by :meth:`auto_augment`.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> train = fb.Image.random_resized_crop(224).flip().rand_augment(2, 9)
+    #[pyo3(signature = (num_ops=None, magnitude=None, num_magnitude_bins=None, *, interpolation=None, fill=None))]
+    fn rand_augment(
+        &self,
+        py: Python<'_>,
+        num_ops: Option<Argument>,
+        magnitude: Option<Argument>,
+        num_magnitude_bins: Option<Argument>,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let augment = AutoAugment::rand(count(num_ops, "num_ops", 2)?, count(magnitude, "magnitude", 9)?);
+        let augment = augment.num_magnitude_bins(count(num_magnitude_bins, "num_magnitude_bins", BINS)?);
+        self.augmented(py, augment, (interpolation, fill))
+    }
+
+    /// Changes the image by one random operation of any magnitude, like torchvision's
+    /// ``TrivialAugmentWide``.
+    ///
+    /// Otherwise it is like :meth:`auto_augment`.
+    ///
+    /// Parameters
+    /// ----------
+    /// num_magnitude_bins : int, optional
+    ///     The number of magnitudes. Default: 31.
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels that move are interpolated. Default: "nearest".
+    /// fill : int or tuple of int, optional
+    ///     Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``num_magnitude_bins`` is not an int from 2 to 1000, or the others are refused by
+    ///     :meth:`auto_augment`.
+    #[pyo3(signature = (num_magnitude_bins=None, *, interpolation=None, fill=None))]
+    fn trivial_augment_wide(
+        &self,
+        py: Python<'_>,
+        num_magnitude_bins: Option<Argument>,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let bins = count(num_magnitude_bins, "num_magnitude_bins", BINS)?;
+        self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), (interpolation, fill))
+    }
+
+    /// Inverts all levels at random, like torchvision's ``RandomInvert``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.5))]
+    fn random_invert(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().random_invert(p) }
+    }
+
+    /// Keeps the highest bits of each level at random, like torchvision's ``RandomPosterize``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// bits : int
+    ///     The number of bits that are kept, from 0 to 8.
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``bits`` is not an int from 0 to 8, or ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (bits, p=0.5))]
+    fn random_posterize(
+        &self,
+        py: Python<'_>,
+        bits: Argument,
+        #[pyo3(from_py_with = probability)] p: f64,
+    ) -> PyResult<Self> {
+        Image::with(
+            py,
+            self.spec().random_posterize(
+                int(bits, 0..=8).ok_or_else(|| refused(bits, "bits", "an int from 0 to 8"))? as u8,
+                p,
+            ),
+        )
+    }
+
+    /// Inverts high levels at random, like torchvision's ``RandomSolarize``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// threshold : float
+    ///     The level from which levels are inverted, from 0 to 255.
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``threshold`` is not a number from 0 to 255, or ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (threshold, p=0.5))]
+    fn random_solarize(
+        &self,
+        py: Python<'_>,
+        threshold: Argument,
+        #[pyo3(from_py_with = probability)] p: f64,
+    ) -> PyResult<Self> {
+        Image::with(py, self.spec().random_solarize(level_of(threshold, "threshold")?, p))
+    }
+
+    /// Sharpens or blurs at random, like torchvision's ``RandomAdjustSharpness``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// factor : float
+    ///     0 blurs, 1 changes nothing, and a larger number sharpens.
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``factor`` is not a finite number of at least 0, or ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (factor, p=0.5))]
+    fn random_adjust_sharpness(
+        &self,
+        py: Python<'_>,
+        factor: Argument,
+        #[pyo3(from_py_with = probability)] p: f64,
+    ) -> PyResult<Self> {
+        Image::with(py, self.spec().random_adjust_sharpness(amount(Some(factor), "factor")?, p))
+    }
+
+    /// Stretches the levels of each channel to the whole range at random, like torchvision's ``RandomAutocontrast``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.5))]
+    fn random_autocontrast(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().random_autocontrast(p) }
+    }
+
+    /// Equalizes the histogram of each channel at random, like torchvision's ``RandomEqualize``.
+    ///
+    /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
+    /// sharpness, autocontrast and equalize.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.5))]
+    fn random_equalize(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().random_equalize(p) }
+    }
+
     /// Computes ``(x / 255 - mean) / std`` for each channel; needs a float type.
     ///
     /// Parameters
@@ -739,6 +1044,8 @@ impl Image {
     }
 }
 
+/// The default number of magnitudes of an automatic augmentation, as in torchvision.
+const BINS: u32 = 31;
 /// The default range of a blur's standard deviation in pixels, as in torchvision.
 const SIGMA: (f64, f64) = (0.1, 2.0);
 /// The default ranges of the erased box's share of the area and of its height over width, as in torchvision.

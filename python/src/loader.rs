@@ -114,6 +114,11 @@ impl Loader {
         Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
+    /// The key that random operations on the batches of a step are drawn from, which is the same on all ranks.
+    fn step_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
+        Ok(step.receipt().batch_key(seed(self.loader.get(py)?), u32::MAX))
+    }
+
     /// The file, the row group and the row in it, for the row with this ordinal in the data sets, counted
     /// through one after the other.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {

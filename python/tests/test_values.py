@@ -57,6 +57,22 @@ IMAGES = {
         .gaussian_blur(23, p=0.5)
         .random_erasing(0.25)
     ),
+    'forebay.Image.resize(8, 9).rand_augment(2, 9, 31, interpolation="bilinear", fill=(7, 7, 7)).random_invert(0.25)'
+    ".random_posterize(4, 0.5).random_solarize(128.0, 0.5).random_adjust_sharpness(2.0, 0.5).random_equalize(0.1)": (
+        fb.Image.resize(8, 9)
+        .rand_augment(interpolation="bilinear", fill=7)
+        .random_invert(0.25)
+        .random_posterize(4)
+        .random_solarize(128)
+        .random_adjust_sharpness(2)
+        .random_equalize(0.1)
+    ),
+    'forebay.Image.resize(8, 9).auto_augment("svhn", interpolation="nearest", fill=(0, 0, 0))': (
+        fb.Image.resize(8, 9).auto_augment("svhn")
+    ),
+    'forebay.Image.resize(8, 9).trivial_augment_wide(7, interpolation="nearest", fill=(1, 2, 3))': (
+        fb.Image.resize(8, 9).trivial_augment_wide(7, fill=(1, 2, 3))
+    ),
 }
 VALUES = [
     *IMAGES.values(),

@@ -130,7 +130,7 @@ def _apply(
     batch = step.batch
     arrays = functions.columns(batch)
     numbers, of_rows = (np.frombuffer(part, np.uint64) for part in loader.row_keys(step))
-    keys = Keys(of_rows, loader.batch_key(step))
+    keys = Keys(of_rows, loader.batch_key(step), loader.step_key(step))
     at = At()
     native.transforms()
     try:

@@ -23,6 +23,8 @@ class Keys(NamedTuple):
     """A key for each row, if there are functions of rows."""
     batch: int
     """The key of the whole batch."""
+    step: int
+    """The key of the batches of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Functions:
             at.function = "transform"
             at.draws(keys.batch)
             try:
-                made = self.batch(Columns.of(made, keys.batch))
+                made = self.batch(Columns.of(made, keys.batch, keys.step))
             except BadRow:
                 raise InvalidError(
                     "transform takes whole batches, and BadRow rejects one row (raise it in transform_rows, or in "

@@ -50,31 +50,37 @@ class Row(_Keyed):
 class Columns(_Keyed):
     """A batch as ``transform`` gets it: a dict from column name to array, which :func:`rng` takes."""
 
-    __slots__ = ()
+    __slots__ = ("_shared", "_step_key")
+
+    _step_key: int
+    _shared: np.random.Generator | None
 
     @classmethod
-    def of(cls, columns: Mapping[str, Any], key: int) -> Columns:
-        """Makes ``Columns`` of a batch's columns, with the key of the batch."""
+    def of(cls, columns: Mapping[str, Any], key: int, step_key: int) -> Columns:
+        """Makes ``Columns`` of a batch's columns, with the keys of the batch and of its step."""
         made = cls(columns)
-        made._key = key
-        made._rng = None
+        made._key, made._step_key = key, step_key
+        made._rng = made._shared = None
         return made
 
 
-def rng(row: Mapping[str, Any]) -> np.random.Generator:
+def rng(row: Mapping[str, Any], *, all_ranks: bool = False) -> np.random.Generator:
     """The random numbers of a row, for ``transform_rows``, or of a batch, for ``transform``.
 
     The numbers of a row depend on the seed of the shuffle, the epoch and the row, like random crops, but not
     on workers, ranks, or the point at which a run was resumed. The numbers of a batch depend on its rank and
     its position in the epoch instead of the row: they are the same for any number of workers, and after a
-    resume with the same number of ranks and batch size. All calls with the same row or batch return the same
-    generator, which continues its sequence.
+    resume with the same number of ranks and batch size. With ``all_ranks`` they depend on the step alone, and stay
+    the same on another number of ranks with the same global batch size. All calls with the same row or batch return
+    the same generator, which continues its sequence.
 
     Parameters
     ----------
     row : Row or dict
         The row that ``transform_rows`` was given, or the dict that ``transform`` was given. A copy as a plain
         dict is refused, because it has lost its key.
+    all_ranks : bool, default False
+        Whether the numbers of a batch are the same on all ranks.
 
     Returns
     -------
@@ -85,7 +91,7 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
     Raises
     ------
     InvalidError
-        ``row`` is neither of them.
+        ``row`` is neither of them, or ``all_ranks`` is given for a row.
 
     Examples
     --------
@@ -102,6 +108,12 @@ def rng(row: Mapping[str, Any]) -> np.random.Generator:
             f"{type(row).__qualname__} (pass that one and not a copy of it; a collate function draws from fb.rng of "
             "one of its rows, if there is no transform_rows)"
         )
+    if all_ranks:
+        if not isinstance(row, Columns):
+            raise InvalidError("all_ranks is for a batch (leave it out: a row has the same numbers on any rank)")
+        if row._shared is None:
+            row._shared = np.random.Generator(np.random.Philox(key=row._step_key))
+        return row._shared
     if row._rng is None:
         row._rng = np.random.Generator(np.random.Philox(key=row._key))
     return row._rng

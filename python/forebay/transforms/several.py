@@ -97,7 +97,8 @@ class Flow:
                 self.order.put(None)
                 return None
             ordinals, of_rows = (np.frombuffer(part, np.uint64) for part in self.loader.row_keys(step))
-            numbers, keys = ordinals.tolist(), Keys(of_rows, self.loader.batch_key(step))
+            batch_key, step_key = self.loader.batch_key(step), self.loader.step_key(step)
+            numbers, keys = ordinals.tolist(), Keys(of_rows, batch_key, step_key)
             arrays = self.functions.columns(step.batch)
             pending = Pending(self._number, step.without_batch(), numbers)
         except BaseException as error:  # it belongs to this batch

@@ -1,7 +1,7 @@
 //! The arguments of `forebay.Image`'s methods, checked.
 
 use forebay::Image as Spec;
-use forebay::image::{Interpolation, Layout, PixelType, Raw, Resampling, Size};
+use forebay::image::{AutoAugment, Interpolation, Layout, PixelType, Raw, Resampling, Size};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -111,6 +111,30 @@ pub(super) fn bits(value: Argument) -> PyResult<u8> {
     match int(value, 8..=16) {
         Some(bits @ (8 | 16)) => Ok(bits as u8),
         _ => Err(refused(value, "bits", "8 or 16")),
+    }
+}
+
+/// A whole number, or its default.
+pub(super) fn count(value: Option<Argument>, name: &str, default: u32) -> PyResult<u32> {
+    let Some(value) = value else { return Ok(default) };
+    let count = int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+    count.ok_or_else(|| refused(value, name, "an int of at least 0"))
+}
+
+/// A level of a channel, which need not be whole.
+pub(super) fn level_of(value: Argument, name: &str) -> PyResult<f64> {
+    let level = float(value).filter(|level| (0.0..=255.0).contains(level));
+    level.ok_or_else(|| refused(value, name, "a number from 0 to 255"))
+}
+
+/// A policy of automatic augmentation that was learned.
+pub(super) fn policy_of(value: Argument) -> PyResult<AutoAugment> {
+    let name = value.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
+    match name {
+        Some("imagenet") => Ok(AutoAugment::imagenet()),
+        Some("cifar10") => Ok(AutoAugment::cifar10()),
+        Some("svhn") => Ok(AutoAugment::svhn()),
+        _ => Err(refused(value, "policy", &one_of(&["imagenet", "cifar10", "svhn"]))),
     }
 }
 

@@ -78,6 +78,22 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
         let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
         code.push_str(&format!(".random_rotation({degrees}, {}, {fill})", rotation["interpolation"]));
     }
+    let augment = &spec["auto_augment"];
+    if !augment.is_null() {
+        let policy = &augment["policy"];
+        code.push_str(&if let Some(name) = policy.as_str() {
+            format!(".auto_augment({name:?}")
+        } else if !policy["rand"].is_null() {
+            let numbers =
+                ["num_ops", "magnitude", "num_magnitude_bins"].map(|name| policy["rand"][name].to_string());
+            format!(".rand_augment({}", numbers.join(", "))
+        } else {
+            format!(".trivial_augment_wide({}", policy["trivial_wide"]["num_magnitude_bins"])
+        });
+        let fill = &augment["fill"];
+        let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
+        code.push_str(&format!(", interpolation={}, fill={fill})", augment["interpolation"]));
+    }
     let jitter = &spec["color_jitter"];
     if !jitter.is_null() {
         let amounts = ["brightness", "contrast", "saturation", "hue"].map(|name| jitter[name].to_string());
@@ -90,6 +106,21 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
     if !blur.is_null() {
         let (kernel, sigma) = (&blur["kernel_size"], pair(&blur["sigma"]));
         code.push_str(&format!(".gaussian_blur({kernel}, {sigma}, p={})", blur["p"]));
+    }
+    let steps = &spec["steps"];
+    for (name, method) in [
+        ("invert", "random_invert"),
+        ("posterize", "random_posterize"),
+        ("solarize", "random_solarize"),
+        ("sharpness", "random_adjust_sharpness"),
+        ("autocontrast", "random_autocontrast"),
+        ("equalize", "random_equalize"),
+    ] {
+        match &steps[name] {
+            Value::Null => {}
+            Value::Array(both) => code.push_str(&format!(".{method}({}, {})", both[0], both[1])),
+            p => code.push_str(&format!(".{method}({p})")),
+        }
     }
     let erasing = &spec["random_erasing"];
     if !erasing.is_null() {

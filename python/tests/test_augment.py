@@ -1,0 +1,195 @@
+"""Automatic augmentation and single operations: a second implementation makes the draws, and torchvision applies
+them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import test_effects
+from test_effects import HEIGHT, PHOTOGRAPHS, ROWS, SAME, WIDTH, Draws, check, delivered, tensor
+
+import forebay as fb
+
+data = test_effects.data
+
+KINDS = [
+    *("Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast"),
+    *("Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"),
+]
+SIGNED = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness"}
+
+
+def policies() -> Any:
+    return pytest.importorskip("torchvision.transforms.v2")
+
+
+def magnitude(transform: Any, kind: str, bins: int, at: int, draws: Draws) -> float:
+    """Returns a magnitude of torchvision's space, with a drawn sign."""
+    function, signed = transform._AUGMENTATION_SPACE[kind]
+    assert signed == (kind in SIGNED)
+    magnitudes = function(bins, HEIGHT, WIDTH)
+    value = 0.0 if magnitudes is None else float(magnitudes[at])
+    return -value if signed and draws.unit() < 0.5 else value
+
+
+def applied(transform: Any, pixels: Any, kind: str, value: float, **options: Any) -> Any:
+    options = {"interpolation": transform.interpolation, "fill": transform._fill, **options}
+    return transform._apply_image_or_video_transform(pixels, kind, value, **options)
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+@pytest.mark.parametrize("at", [9, 30])
+def test_rand_augment_is_torchvisions(data: Path, interpolation: Any, at: int) -> None:
+    transform = policies().RandAugment(3, at, interpolation=interpolation, fill=[9, 80, 200])
+    image = SAME.rand_augment(3, at, interpolation=interpolation, fill=(9, 80, 200))
+    found = delivered(data, image)
+    kinds = set()
+    for row in range(ROWS):
+        draws, pixels = Draws(row, b"augm"), tensor(row)
+        for _ in range(3):
+            kind = KINDS[draws.below(len(KINDS))]
+            kinds.add(kind)
+            pixels = applied(transform, pixels, kind, magnitude(transform, kind, 31, at, draws))
+        check_moved(found[row], pixels)
+    assert len(kinds) == len(KINDS)
+
+
+def check_moved(found: np.ndarray[Any, Any], expected: Any) -> None:
+    """The images differ by at most 1 of 255 on average: single pixels show a neighbour where a place is halfway."""
+    difference = np.abs(found.astype(np.int64) - expected.numpy().transpose(1, 2, 0))
+    assert difference.mean() < 1, difference.mean()
+
+
+def test_trivial_augment_wide_is_torchvisions(data: Path) -> None:
+    transform = policies().TrivialAugmentWide()
+    for epoch_rows in (delivered(data, SAME.trivial_augment_wide()),):
+        for row in range(ROWS):
+            draws = Draws(row, b"augm")
+            kind, at = KINDS[draws.below(len(KINDS))], draws.below(31)
+            expected = applied(transform, tensor(row), kind, magnitude(transform, kind, 31, at, draws))
+            check_moved(epoch_rows[row], expected)
+
+
+@pytest.mark.parametrize("name", ["imagenet", "cifar10", "svhn"])
+def test_auto_augment_is_torchvisions(data: Path, name: Any) -> None:
+    transform = policies().AutoAugment(policies().AutoAugmentPolicy(name))
+    found = delivered(data, SAME.auto_augment(name))
+    for row in range(ROWS):
+        draws, pixels = Draws(row, b"augm"), tensor(row)
+        for kind, p, at in transform._policies[draws.below(25)]:
+            if draws.unit() < p:
+                pixels = applied(transform, pixels, kind, magnitude(transform, kind, 10, at, draws))
+        check_moved(found[row], pixels)
+
+
+@pytest.mark.parametrize(
+    ("method", "stream", "arguments"),
+    [
+        ("invert", b"invt", ()),
+        ("posterize", b"post", (3,)),
+        ("solarize", b"sola", (100.5,)),
+        ("adjust_sharpness", b"shrp", (1.8,)),
+        ("adjust_sharpness", b"shrp", (0.2,)),
+        ("autocontrast", b"auto", ()),
+        ("equalize", b"equa", ()),
+    ],
+)
+def test_a_single_operation_is_torchvisions(data: Path, method: str, stream: bytes, arguments: Any) -> None:
+    F = pytest.importorskip("torchvision.transforms.v2.functional")
+    found = delivered(data, getattr(SAME, f"random_{method}")(*arguments, p=0.6))
+    is_made = [Draws(row, stream).unit() < 0.6 for row in range(ROWS)]
+    assert 8 < sum(is_made) < ROWS
+    for row in range(ROWS):
+        check(found[row], getattr(F, method)(tensor(row), *arguments) if is_made[row] else tensor(row))
+
+
+IMAGES = {
+    "rand": SAME.rand_augment(),
+    "wide": SAME.trivial_augment_wide(interpolation="bilinear", fill=128),
+    "imagenet": SAME.auto_augment(),
+    "svhn": SAME.auto_augment("svhn"),
+    "single": SAME.random_invert()
+    .random_posterize(4)
+    .random_solarize(128)
+    .random_adjust_sharpness(2)
+    .random_equalize(),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_pixels_are_the_same_from_a_cache_and_on_another_world(data: Path, tmp_path: Path, name: str) -> None:
+    image = IMAGES[name]
+    plain = delivered(data, image)
+    assert (plain != np.stack(PHOTOGRAPHS)).any()
+    for tier in ("pixels", "resized"):
+        for _ in range(2):
+            cache = fb.DiskCache(tmp_path / tier, max_bytes="1g", tier=tier)
+            np.testing.assert_array_equal(delivered(data, image, cache=cache), plain)
+    seen = {}
+    for rank in range(3):
+        shard, shuffle = fb.Shard(rank=rank, world=3), fb.Shuffle(seed=test_effects.SEED)
+        with fb.Loader(data, decode={"image": image}, shuffle=shuffle, batch_size=3, shard=shard) as loader:
+            for batch in loader.epoch(test_effects.EPOCH):
+                seen.update(zip(batch["id"].tolist(), batch["image"], strict=True))
+    np.testing.assert_array_equal(np.stack([seen[row] for row in range(ROWS)]), plain)
+
+
+def test_grey_images_and_floats_are_augmented_too(data: Path) -> None:
+    image = SAME.rand_augment(4, 20)
+    colour, planes = delivered(data, image), delivered(data, image.dtype("float32").layout("NCHW"))
+    np.testing.assert_allclose(planes.transpose(0, 2, 3, 1) * 255, colour, atol=1e-3)
+    grey = delivered(data, image.grayscale())
+    assert grey.shape == (ROWS, HEIGHT, WIDTH, 1)
+    assert (grey != delivered(data, SAME.grayscale())).any()
+
+
+def test_two_views_are_augmented_apart(data: Path) -> None:
+    views = fb.Views(weak=SAME, strong=(SAME.rand_augment(), 2))
+    with fb.Loader(data, decode={"image": views}, batch_size=ROWS) as loader:
+        batch = next(iter(loader))
+    np.testing.assert_array_equal(batch["image.weak"][0], PHOTOGRAPHS[batch["id"][0]])
+    assert (batch["image.strong"][:, 0] != batch["image.strong"][:, 1]).any()
+
+
+def test_what_cannot_follow_is_refused(data: Path, tmp_path: Path) -> None:
+    table = pq.read_table(data)
+    boxes = pa.array([[[0.0, 0.0, 5.0, 5.0]]] * len(table), pa.list_(pa.list_(pa.float32(), 4)))
+    pq.write_table(table.append_column("boxes", boxes).append_column("other", table["image"]), tmp_path / "a.parquet")
+    augmented = SAME.rand_augment()
+    for decode in (
+        {"image": augmented, "boxes": fb.Boxes(of="image")},
+        {"image": augmented, "other": fb.Image.resize(8, 8).of("image")},
+    ):
+        with pytest.raises(fb.InvalidError, match="which has an automatic augmentation"):
+            fb.Loader(tmp_path, decode=decode)
+    with pytest.raises(fb.InvalidError, match="an automatic augmentation of its own"):
+        fb.Loader(tmp_path, decode={"image": SAME, "other": augmented.of("image")})
+    with pytest.raises(fb.InvalidError, match="emit_geometry with an automatic augmentation"):
+        fb.Loader(tmp_path, decode={"image": augmented.emit_geometry()})
+    with pytest.raises(fb.InvalidError, match="auto_augment with images of 16 bits"):
+        fb.Loader(tmp_path, decode={"image": augmented.dtype("uint16")})
+
+
+def test_what_can_never_work_is_refused() -> None:
+    wrong: Any = SAME
+    for call, said in [
+        (lambda: wrong.rand_augment(2, 31), "magnitude 31 of 31"),
+        (lambda: wrong.rand_augment(-1), "num_ops must be an int of at least 0, got -1"),
+        (lambda: wrong.trivial_augment_wide(1), "with 1 magnitudes"),
+        (lambda: wrong.auto_augment("mnist"), "policy must be"),
+        (lambda: wrong.auto_augment(fill=256), "fill must be"),
+        (lambda: wrong.auto_augment(interpolation="cubic"), "interpolation"),
+        (lambda: wrong.random_posterize(9), "bits must be an int from 0 to 8, got 9"),
+        (lambda: wrong.random_solarize(-1), "threshold must be a number from 0 to 255, got -1"),
+        (lambda: wrong.random_adjust_sharpness(math.inf), "factor must be a finite number of at least 0, got inf"),
+        (lambda: wrong.random_invert(2), "p must be a number from 0 to 1, got 2"),
+    ]:
+        with pytest.raises(fb.InvalidError) as caught:
+            call()
+        assert said in str(caught.value)
