@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(after(|p| posterize(p, 0)), [0; 12]);
         assert_eq!(after(|p| posterize(p, 8)), after(|_| ()));
         assert_eq!(after(|p| solarize(p, 127.5)), [55, 30, 90, 10, 5, 127, 77, 77, 77, 0, 0, 0]);
-        assert_eq!(after(|p| autocontrast(p, RGB)), [255, 30, 18, 12, 255, 73, 98, 78, 0, 0, 0, 255]);
+        assert_eq!(after(|p| autocontrast(p, RGB)), [254, 30, 18, 12, 254, 73, 98, 78, 0, 0, 0, 255]);
         assert_eq!(after(|p| autocontrast(p, LUMA)), after(|_| ()));
     }
 
