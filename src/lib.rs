@@ -226,12 +226,13 @@ pub mod filter {
 }
 
 pub mod image {
-    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, raw pixels,
-    //! and the key of its random draws. [`decode`] and [`decode_many`] decode images without a data set.
+    //! The parts of an [`Image`](forebay_image::Image): sizes, layouts, types of pixels, filters, padding,
+    //! raw pixels, and the key of its random draws. [`decode`] and [`decode_many`] decode images without a
+    //! data set.
 
     pub use forebay_image::{
-        AutoAugment, EncodedImage, Interpolation, Layout, MaskType, PixelType, Pixels, Raw, Resampling, RowKey,
-        Size, View, decode, decode_into, decode_many, decode_many_into,
+        AutoAugment, EncodedImage, Interpolation, Layout, MaskType, Padding, PaddingMode, PixelType, Pixels,
+        Raw, Resampling, RowKey, Size, View, decode, decode_into, decode_many, decode_many_into,
     };
 }
 

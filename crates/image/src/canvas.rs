@@ -2,13 +2,13 @@
 
 use half::{bf16, f16};
 
-use super::geometry::{Corner, corner};
+use super::geometry::Corner;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, Size};
 
 /// Moves an image of the size `shown` from the start of its slot to its place on the canvas, and fills the
 /// rest of the canvas.
-pub(super) fn spread_image(image: &Image, shown: Size, slot: &mut [u8]) {
+pub(super) fn spread_image(image: &Image, shown: (Size, Corner), slot: &mut [u8]) {
     match image.pixel_type() {
         PixelType::U8 => spread_type(image, shown, slot, |value| [value as u8]),
         PixelType::U16 => spread_type(image, shown, slot, |value| (value as u16).to_ne_bytes()),
@@ -20,14 +20,13 @@ pub(super) fn spread_image(image: &Image, shown: Size, slot: &mut [u8]) {
 
 fn spread_type<const BYTES: usize>(
     image: &Image,
-    shown: Size,
+    (shown, corner): (Size, Corner),
     slot: &mut [u8],
     bytes_of: impl Fn(f32) -> [u8; BYTES],
 ) {
     let (canvas, channels) = (image.size(), image.channels());
     let fill = image.fill.unwrap_or_default().map(bytes_of);
     let fill = fill[..channels].as_flattened();
-    let corner = corner(image, shown);
     if image.pixel_layout() == Layout::Nhwc {
         return spread(slot, (shown, corner), canvas, fill);
     }
@@ -68,7 +67,12 @@ fn fill(bytes: &mut [u8], pixel: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::geometry::corner;
     use super::*;
+
+    fn spread(image: &Image, shown: Size, slot: &mut [u8]) {
+        spread_image(image, (shown, corner(image, shown)), slot);
+    }
 
     const SHOWN: Size = Size { height: 2, width: 1 };
 
@@ -77,7 +81,7 @@ mod tests {
         let image = Image::fit((3, 2)).fill([7.0, 8.0, 9.0]);
         let mut slot = [99; 18];
         slot[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
-        spread_image(&image, SHOWN, &mut slot);
+        spread(&image, SHOWN, &mut slot);
         assert_eq!(slot, [1, 2, 3, 7, 8, 9, 4, 5, 6, 7, 8, 9, 7, 8, 9, 7, 8, 9]);
     }
 
@@ -86,7 +90,7 @@ mod tests {
         let image = Image::fit((3, 2)).fill([7.0, 8.0, 9.0]).layout(Layout::Nchw);
         let mut slot = [99; 18];
         slot[..6].copy_from_slice(&[1, 4, 2, 5, 3, 6]);
-        spread_image(&image, SHOWN, &mut slot);
+        spread(&image, SHOWN, &mut slot);
         assert_eq!(slot, [1, 7, 4, 7, 7, 7, 2, 8, 5, 8, 8, 8, 3, 9, 6, 9, 9, 9]);
     }
 
@@ -102,13 +106,13 @@ mod tests {
         ] {
             let image = Image::fit(canvas).centered().fill([7.0; 3]).grayscale();
             let mut slot = [1, 2, 3, 99, 99, 99, 99, 99, 99];
-            spread_image(&image, shown, &mut slot);
+            spread(&image, shown, &mut slot);
             assert_eq!(slot, wanted);
         }
         let image = Image::fit((3, 3)).centered().fill([7.0, 8.0, 9.0]).layout(Layout::Nchw);
         let mut slot = [99; 27];
         slot[..3].copy_from_slice(&[1, 2, 3]);
-        spread_image(&image, one, &mut slot);
+        spread(&image, one, &mut slot);
         assert_eq!((slot[4], slot[13], slot[22]), (1, 2, 3));
         assert_eq!((slot[0], slot[9], slot[26]), (7, 8, 9));
     }
@@ -120,14 +124,14 @@ mod tests {
         for layout in Layout::ALL {
             let mut slot = [0; 8];
             slot[..4].copy_from_slice(&2.5f32.to_ne_bytes());
-            spread_image(&grey.clone().layout(layout).dtype(PixelType::F32), shown, &mut slot);
+            spread(&grey.clone().layout(layout).dtype(PixelType::F32), shown, &mut slot);
             assert_eq!(
                 slot.as_chunks().0.iter().map(|four| f32::from_ne_bytes(*four)).collect::<Vec<_>>(),
                 [2.5, -1.5]
             );
         }
         let mut slot = [0; 4];
-        spread_image(&grey.dtype(PixelType::F16), shown, &mut slot);
+        spread(&grey.dtype(PixelType::F16), shown, &mut slot);
         assert_eq!(slot[2..], f16::from_f32(-1.5).to_ne_bytes());
     }
 }

@@ -3,7 +3,8 @@
 use super::drawn::Drawn;
 use super::draws::RowKey;
 use super::frame::Frame;
-use super::spec::{Image, Size};
+use super::placement::BoxesOfImage;
+use super::spec::{Framing, Image, Size};
 
 /// Determines how an image is shown: the key of its draws, and the geometry of the image that it follows, if
 /// any.
@@ -11,12 +12,20 @@ use super::spec::{Image, Size};
 pub struct Drawing<'a> {
     key: RowKey,
     of: Option<&'a Drawn>,
+    boxes: BoxesOfImage<'a>,
 }
 
 impl<'a> Drawing<'a> {
     /// The drawing of an image that follows another one with the geometry `of`.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
-        Drawing { key, of: Some(of) }
+        Drawing { key, of: Some(of), boxes: BoxesOfImage::default() }
+    }
+
+    /// The drawing of an image with these boxes (left, top, right, bottom), for a crop
+    /// [around them](Image::random_iou_crop): in pixels, or as shares of the image's width and height.
+    #[must_use]
+    pub fn around(self, corners: &'a [[f64; 4]], normalized: bool) -> Self {
+        Drawing { boxes: BoxesOfImage { corners, normalized }, ..self }
     }
 
     pub(super) fn key(self) -> RowKey {
@@ -25,14 +34,22 @@ impl<'a> Drawing<'a> {
 
     /// The frame of an image of a width and a height, in the orientation in which it is seen.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
-        let own = Frame::draw(image, width, height, self.key);
-        self.of.map_or(own, |of| own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width })))
+        let own = Frame::draw_around(image, (width, height), self.key, self.boxes);
+        let Some(of) = self.of else { return own };
+        let shown = own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width }));
+        match image.framing {
+            // The part is in the same place on a canvas of the same size.
+            Framing::RandomCrop(_) | Framing::ScaleJitter => {
+                Frame { target: of.frame.target, corner: of.frame.corner, ..shown }
+            }
+            _ => shown,
+        }
     }
 }
 
 impl From<RowKey> for Drawing<'_> {
     fn from(key: RowKey) -> Self {
-        Drawing { key, of: None }
+        Drawing { key, of: None, boxes: BoxesOfImage::default() }
     }
 }
 

@@ -112,12 +112,19 @@ impl Drawn {
     /// The geometry as numbers: top, left, height and width of the part that is shown, whether it is mirrored
     /// left to right and top to bottom, height and width of the image, and the degrees by which it is turned.
     pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
-        let Frame { sampling: shown, mirror, .. } = &self.frame;
+        let Frame { sampling: shown, mirror, target, corner, canvas, .. } = self.frame;
+        // A crop with its padding has the size of the result.
+        let (corner, size) = match canvas {
+            Some(canvas) => (corner.mirrored(mirror, target, canvas), canvas),
+            None => (Corner::default(), target),
+        };
+        let across = shown.width / f64::from(target.width);
+        let down = shown.height / f64::from(target.height);
         [
-            shown.top as f32,
-            shown.left as f32,
-            shown.height as f32,
-            shown.width as f32,
+            (shown.top - f64::from(corner.top) * down) as f32,
+            (shown.left - f64::from(corner.left) * across) as f32,
+            (f64::from(size.height) * down) as f32,
+            (f64::from(size.width) * across) as f32,
             f32::from(u8::from(mirror.across)),
             f32::from(u8::from(mirror.down)),
             self.seen.height as f32,

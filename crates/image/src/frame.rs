@@ -2,7 +2,9 @@
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
-use super::geometry::{Corner, Mirror, Rect, Sampling, corner, target};
+use super::geometry::{Corner, Mirror, Rect, Sampling};
+use super::placement::{BoxesOfImage, Placement};
+use super::repeat::Repeat;
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
@@ -15,6 +17,10 @@ pub(super) struct Frame {
     pub(super) target: Size,
     /// The place in the result where the part begins.
     pub(super) corner: Corner,
+    /// The size of the canvas, if the canvas is a part of the crop and is mirrored with it.
+    pub(super) canvas: Option<Size>,
+    /// The padding that repeats the image, if the part extends beyond it.
+    pub(super) padding: Option<Repeat>,
     pub(super) mirror: Mirror,
     /// The rotation after flips, if images are turned.
     pub(super) turn: Option<Turn>,
@@ -25,13 +31,24 @@ impl Frame {
     /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn
     /// first, so that adding one does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
+        Frame::draw_around(image, (width, height), key, BoxesOfImage::default())
+    }
+
+    /// The frame of an image with boxes, around which it may be cropped.
+    pub(super) fn draw_around(
+        image: &Image,
+        (width, height): (u32, u32),
+        key: RowKey,
+        boxes: BoxesOfImage<'_>,
+    ) -> Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
         let down = Draws::for_operation(key, Operation::VerticalFlip).unit() < image.vertical_flip;
-        let target = target(image, width, height);
+        let Placement { sampling, target, corner, canvas, padding } =
+            Placement::draw(image, width, height, &mut draws, boxes);
         let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
-        let (sampling, turn) = (Sampling::draw(image, width, height, &mut draws), Turn::draw(image, key));
-        Frame { sampling, target, corner: corner(image, target), mirror, turn, effects }
+        let corner = canvas.map_or(corner, |canvas| corner.mirrored(mirror, target, canvas));
+        Frame { sampling, target, corner, canvas, padding, mirror, turn: Turn::draw(image, key), effects }
     }
 
     /// The same frame with another part of the image, and the same filter.
@@ -42,7 +59,8 @@ impl Frame {
     /// The frame for an image that already has the size in which it is shown.
     pub(super) fn of_shown(self) -> Frame {
         let Size { height, width } = self.target;
-        Frame { sampling: Sampling::cropped(Rect::whole(width, height), self.sampling.resampling), ..self }
+        let sampling = Sampling::cropped(Rect::whole(width, height), self.sampling.resampling);
+        Frame { sampling, padding: None, ..self }
     }
 
     /// The frame for the same part of an image of the size `from` after it was scaled to the size `to`.

@@ -53,6 +53,17 @@ pub(super) struct Corner {
     pub(super) left: u32,
 }
 
+impl Corner {
+    /// The corner of an image of the size `shown` after its whole canvas was mirrored.
+    pub(super) fn mirrored(self, mirror: Mirror, shown: Size, canvas: Size) -> Corner {
+        let Mirror { across, down } = mirror;
+        Corner {
+            top: if down { canvas.height - shown.height - self.top } else { self.top },
+            left: if across { canvas.width - shown.width - self.left } else { self.left },
+        }
+    }
+}
+
 /// How an image is mirrored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirror {
@@ -67,9 +78,9 @@ impl Sampling {
     pub(super) fn draw(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         let cropped = |view| Sampling::cropped(view, image.resampling);
         match image.framing {
-            Framing::Resize | Framing::Fit => cropped(Rect::whole(width, height)),
             Framing::RandomResizedCrop => cropped(random_crop(image, width, height, draws)),
             Framing::CenterCrop => center_crop(image, width, height),
+            _ => cropped(Rect::whole(width, height)),
         }
     }
 
@@ -155,19 +166,31 @@ pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64
 /// pixel (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale,
 /// and the filter may read past it as it would in the whole image.
 fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
-    let (size, resampling) = (image.size, image.resampling);
+    let size = image.size;
     let (resized_width, resized_height) = shorter_to(image.shorter_side(), width, height);
     let top = rounded(f64::from(resized_height.saturating_sub(size.height)) / 2.0);
     let left = rounded(f64::from(resized_width.saturating_sub(size.width)) / 2.0);
     let x_scale = f64::from(width) / f64::from(resized_width);
     let y_scale = f64::from(height) / f64::from(resized_height);
-    let (x, w) = with_support((left, size.width), x_scale, width, resampling);
-    let (y, h) = with_support((top, size.height), y_scale, height, resampling);
+    let part = Rect { x: left, y: top, width: size.width, height: size.height };
+    of_resized(part, (x_scale, y_scale), (width, height), image.resampling)
+}
+
+/// The box of a `width` x `height` image that is a rectangle of the resized image, whose pixels are this many
+/// of the image's along each axis.
+pub(super) fn of_resized(
+    part: Rect,
+    (x_scale, y_scale): (f64, f64),
+    (width, height): (u32, u32),
+    resampling: Resampling,
+) -> Sampling {
+    let (x, w) = with_support((part.x, part.width), x_scale, width, resampling);
+    let (y, h) = with_support((part.y, part.height), y_scale, height, resampling);
     Sampling {
-        left: f64::from(left) * x_scale,
-        top: f64::from(top) * y_scale,
-        width: f64::from(size.width) * x_scale,
-        height: f64::from(size.height) * y_scale,
+        left: f64::from(part.x) * x_scale,
+        top: f64::from(part.y) * y_scale,
+        width: f64::from(part.width) * x_scale,
+        height: f64::from(part.height) * y_scale,
         view: Rect { x, y, width: w, height: h },
         resampling,
     }

@@ -61,9 +61,13 @@ const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
     /// Whether images can be kept in this form. Raw pixels cannot be kept, because there is nothing to
-    /// decode.
+    /// decode. Images that may be shown in their own size are not kept in a smaller one.
     pub fn has_form(&self, form: Form) -> bool {
-        self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight)
+        let is_shrunk = matches!(
+            self.framing,
+            Framing::Resize | Framing::CenterCrop | Framing::Fit | Framing::RandomResizedCrop
+        );
+        self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight && is_shrunk)
     }
 
     /// One line that identifies how images are kept for this value: equal for values that can share them.
@@ -166,8 +170,8 @@ impl Image {
         // A random crop is drawn on the image's original size, and the place on a canvas follows from it; all
         // other framings show the whole kept image.
         let drawn_on = match self.framing {
-            Framing::RandomResizedCrop | Framing::Fit => seen,
             Framing::Resize | Framing::CenterCrop => size,
+            _ => seen,
         };
         if self.kept_with_size() {
             image = image.of_size(size);
@@ -206,11 +210,10 @@ impl Image {
         let (width, height) = seen_size(self, encoded)?;
         check_size(width, height, self.max_pixels)?;
         let seen = Size { height, width };
-        let kept = match (self.framing, form) {
+        let kept = match (&self.framing, form) {
             (_, Form::Coefficients) => seen,
             (Framing::Resize | Framing::CenterCrop, _) => self.size,
             (Framing::Fit, _) => target(self, width, height),
-            (Framing::RandomResizedCrop, Form::Pixels) => seen,
             (Framing::RandomResizedCrop, Form::Resized) => {
                 let (least_width, least_height) = smallest_crop(self, width, height);
                 let shrink = (least_width / f64::from(self.size.width))
@@ -219,6 +222,7 @@ impl Image {
                 let shrunk = |side: u32| (f64::from(side) / shrink).ceil() as u32;
                 Size { height: shrunk(height), width: shrunk(width) }
             }
+            _ => seen,
         };
         Ok((seen, kept))
     }
@@ -244,7 +248,8 @@ impl Image {
         (image.bit_depth, image.ragged, image.centered) = (None, false, false);
         (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         image.of = None;
-        if image.framing == Framing::RandomResizedCrop {
+        if image.framing.is_drawn() {
+            image.framing = Framing::RandomResizedCrop;
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
             image.resampling = Resampling::default();
         }

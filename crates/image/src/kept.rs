@@ -75,13 +75,13 @@ pub(super) fn decode_into(
     check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
     let frame = match image.framing {
-        Framing::RandomResizedCrop | Framing::Fit => drawing.frame(image, width, height),
         // The part to show was chosen when the image was kept.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
             whole.framing = Framing::Resize;
             Frame::draw(&whole, width, height, drawing.key())
         }
+        _ => drawing.frame(image, width, height),
     };
     if kept.starts_with(&RESIZED) {
         let shown = Shown::new(

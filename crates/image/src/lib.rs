@@ -77,6 +77,7 @@
 //! to masks. A module imports only from lower floors, which `tests/images/floors.rs` lists.
 
 mod affine;
+mod border;
 mod buffer;
 mod canvas;
 mod decode;
@@ -92,6 +93,7 @@ mod format;
 mod formats;
 mod frame;
 mod geometry;
+mod instance;
 mod jpeg;
 mod keep;
 mod kept;
@@ -104,13 +106,17 @@ mod owned;
 mod packed;
 mod pixel_type;
 mod pixels;
+mod placement;
 mod png;
+mod polygon;
 mod probe;
 mod raster;
 mod raw;
 mod refuse;
+mod repeat;
 mod resample;
 mod rotation;
+mod run_lengths;
 mod scratch;
 mod shown;
 mod sniff;
@@ -124,6 +130,7 @@ pub use drawn::Drawn;
 pub use draws::RowKey;
 pub use forebay_base::{Error, ErrorKind, Result};
 pub use format::{Format, Header};
+pub use instance::{Instance, decode_instance};
 pub use jpeg::encode_jpeg;
 pub use keep::Form;
 pub use many::{EncodedImage, decode_many, decode_many_into};
@@ -135,5 +142,7 @@ pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
 pub use probe::probe;
 pub use sniff::is_jpeg;
-pub use spec::{AutoAugment, Image, Interpolation, Raw, Resampling, Size};
+pub use spec::{
+    AutoAugment, Image, Interpolation, Padding, PaddingMode, Raw, Resampling, Size,
+};
 pub use workspace::Workspace;

@@ -69,27 +69,28 @@ pub fn decode_mask(
                 orient(pixels, Rect::whole(width, height), pixel, orientation, to);
                 pixels = to;
             }
-            let target = drawn.target();
-            let shown = &mut slot[..target.width as usize * target.height as usize * pixel];
             match dtype {
-                MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, target, shown),
-                MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, target, shown),
-            }
-            if let Some(turn) = drawn.turn() {
-                let still = stages.second.take(shown.len());
-                still.copy_from_slice(shown);
-                match dtype {
-                    MaskType::U8 => turn.nearest(still, target, [0; MaskType::U8.bytes()], shown),
-                    MaskType::U16 => turn.nearest(still, target, [0; MaskType::U16.bytes()], shown),
-                }
-            }
-            if target != image.size() {
-                let zero = &[0; MaskType::U16.bytes()][..pixel];
-                spread(slot, (target, drawn.frame.corner), image.size(), zero);
+                MaskType::U8 => place::<{ MaskType::U8.bytes() }>(pixels, image, drawn, slot),
+                MaskType::U16 => place::<{ MaskType::U16.bytes() }>(pixels, image, drawn, slot),
             }
             Ok(())
         })
     })
+}
+
+/// Writes a mask of the size of the image, as it is seen, into its slot: the part that is shown, turned, and
+/// on its canvas.
+pub(super) fn place<const BYTES: usize>(pixels: &[u8], image: &Image, drawn: &Drawn, slot: &mut [u8]) {
+    let target = drawn.target();
+    let shown = &mut slot[..target.width as usize * target.height as usize * BYTES];
+    sample::<BYTES>(pixels, drawn, target, shown);
+    if let Some(turn) = drawn.turn() {
+        let still = shown.to_vec();
+        turn.nearest(&still, target, [0; BYTES], shown);
+    }
+    if target != image.size() {
+        spread(slot, (target, drawn.frame.corner), image.size(), &[0; BYTES]);
+    }
 }
 
 /// Samples the nearest pixels of the part that is shown, mirrored if the image is.
@@ -98,12 +99,26 @@ fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: 
     let (slot, _) = slot.as_chunks_mut::<BYTES>();
     let (sampling, seen) = (&drawn.frame.sampling, drawn.seen());
     let Mirror { across, down } = drawn.frame.mirror;
-    let columns = nearest(sampling.left, sampling.width, target.width, seen.width, across);
-    let rows = nearest(sampling.top, sampling.height, target.height, seen.height, down);
+    let (columns, rows) = match drawn.frame.padding {
+        None => (
+            nearest(sampling.left, sampling.width, target.width, seen.width, across),
+            nearest(sampling.top, sampling.height, target.height, seen.height, down),
+        ),
+        Some(repeat) => (
+            mirrored(repeat.columns(sampling.left, target.width), across),
+            mirrored(repeat.rows(sampling.top, target.height), down),
+        ),
+    };
     for (to, row) in slot.chunks_exact_mut(columns.len()).zip(rows) {
         let from = &pixels[row * seen.width as usize..][..seen.width as usize];
         to.iter_mut().zip(&columns).for_each(|(to, column)| *to = from[*column]);
     }
+}
+
+/// Places along an axis, in the other order if the image is mirrored.
+fn mirrored(places: Vec<u32>, mirrored: bool) -> Vec<usize> {
+    let places = places.into_iter().map(|place| place as usize);
+    if mirrored { places.rev().collect() } else { places.collect() }
 }
 
 /// For each output pixel along an axis, the pixel of the image that it shows: as in torchvision, the one at

@@ -3,6 +3,7 @@
 use forebay_base::Result;
 use image::metadata::Orientation;
 
+use super::border::copy;
 use super::buffer::Buffer;
 use super::canvas::spread_image;
 use super::depth::Depth;
@@ -11,6 +12,7 @@ use super::finish::{Finisher, is_plain, mirror_in_place};
 use super::frame::Frame;
 use super::geometry::{Mirror, Rect};
 use super::pixels::{orient, transposes};
+use super::repeat::Repeat;
 use super::resample::{Decoded, Resampler, STRIP_ROWS, resampling_bytes};
 use super::rotation::Turn;
 use super::shown::Shown;
@@ -69,6 +71,8 @@ pub(super) struct Output {
     finisher: Finisher,
     /// Pixels at the target size, if the slot needs them in another form, or if they are turned afterwards.
     target: Buffer,
+    /// The pixels of a crop with padding that repeats the image.
+    padded: Buffer,
     effects: EffectScratch,
 }
 
@@ -96,15 +100,36 @@ impl Output {
         if decoded.depth == Depth::Sixteen {
             image.validate_depth()?;
         }
+        if let Some(repeat) = frame.padding {
+            return self.fill_padded(image, decoded, (frame, repeat), slot);
+        }
         if frame.target == image.size() {
             return self.fill_all(image, decoded, frame, slot);
         }
         let shown = image.of_size(frame.target);
         self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
         if !image.is_ragged() {
-            spread_image(image, frame.target, slot);
+            spread_image(image, (frame.target, frame.corner), slot);
         }
         Ok(())
+    }
+
+    /// Works like [`fill`](Self::fill) for a crop whose padding repeats the image.
+    fn fill_padded(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        (frame, repeat): (&Frame, Repeat),
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let mut padded = std::mem::take(&mut self.padded);
+        let pixels = padded.take(bytes_of_padded(frame, decoded.pixel_bytes()));
+        copy(decoded, frame, repeat, pixels);
+        let whole = Rect::whole(frame.target.width, frame.target.height);
+        let filled =
+            self.fill_all(image, Decoded { pixels, rect: whole, ..decoded }, &frame.of_shown(), slot);
+        self.padded = padded;
+        filled
     }
 
     /// Works like [`fill`](Self::fill) for a slot that the image covers: directly if the slot holds plain
@@ -139,7 +164,7 @@ impl Output {
         frame: &Frame,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Output { resampler, finisher, target, effects } = self;
+        let Output { resampler, finisher, target, effects, .. } = self;
         let (size, mirror) = (image.size(), frame.mirror);
         let (width, height) = (size.width as usize, size.height as usize);
         let row = width * decoded.pixel_bytes();
@@ -193,7 +218,7 @@ impl Output {
     }
 
     fn bytes(&self) -> u64 {
-        self.resampler.bytes() + self.target.bytes() + self.effects.bytes()
+        self.resampler.bytes() + self.target.bytes() + self.padded.bytes() + self.effects.bytes()
     }
 }
 
@@ -221,7 +246,17 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
         true => 0,
         false => u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64,
     };
+    let padded = match frame.padding {
+        Some(_) => bytes_of_padded(frame, image.channels() * depth.bytes()) as u64,
+        None => 0,
+    };
     resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
         .saturating_add(target)
+        .saturating_add(padded)
         .saturating_add(effect_bytes(image))
+}
+
+/// The bytes of a crop with its padding.
+fn bytes_of_padded(frame: &Frame, pixel: usize) -> usize {
+    frame.target.width as usize * frame.target.height as usize * pixel
 }

@@ -41,8 +41,9 @@ impl Image {
     /// # Errors
     /// Fails if this spec has another crop, other flips or another rotation.
     pub fn shown_as(&self, other: &Image) -> Result<Image> {
-        let framing = match self.framing {
-            Framing::Resize => true,
+        let is_moved = matches!(other.framing, Framing::RandomCrop(_) | Framing::ScaleJitter);
+        let framing = match &self.framing {
+            Framing::Resize => !is_moved,
             Framing::Fit => other.framing == Framing::Fit,
             Framing::RandomResizedCrop => {
                 other.framing == Framing::RandomResizedCrop
@@ -52,6 +53,14 @@ impl Image {
             Framing::CenterCrop => {
                 other.framing == Framing::CenterCrop
                     && (self.size, self.shorter_side()) == (other.size, other.shorter_side())
+            }
+            Framing::RandomIouCrop(_) => {
+                self.framing == other.framing
+                    && (self.scale_range(), self.ratio_range()) == (other.scale_range(), other.ratio_range())
+            }
+            Framing::RandomCrop(_) | Framing::RandomShortestSize(_) | Framing::ScaleJitter => {
+                self.framing == other.framing
+                    && (self.size, self.scale_range()) == (other.size, other.scale_range())
             }
         };
         let is_own = |own: f64, of: f64| own > 0.0 && own != of;
@@ -73,8 +82,8 @@ impl Image {
         }
         let mut shown = self.clone().rotated_as(other);
         (shown.flip, shown.vertical_flip) = (other.flip, other.vertical_flip);
-        if other.framing == Framing::RandomResizedCrop {
-            (shown.framing, shown.scale, shown.ratio) = (other.framing, other.scale, other.ratio);
+        if matches!(other.framing, Framing::RandomResizedCrop | Framing::RandomIouCrop(_)) {
+            (shown.framing, shown.scale, shown.ratio) = (other.framing.clone(), other.scale, other.ratio);
         }
         Ok(shown)
     }

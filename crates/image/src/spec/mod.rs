@@ -2,6 +2,7 @@
 
 mod augment;
 mod depth;
+mod detection;
 mod effects;
 mod following;
 mod raw;
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::pixel_type::{Layout, PixelType};
 pub use augment::AutoAugment;
 pub(super) use augment::{Policy, Steps};
+pub(super) use detection::{IouCrop, RandomCrop, ShortestSize};
+pub use detection::{Padding, PaddingMode};
 pub(super) use effects::{ColorJitter, GaussianBlur, RandomErasing};
 pub use raw::Raw;
 pub use resampling::Resampling;
@@ -68,7 +71,7 @@ impl From<(u32, u32)> for Size {
 }
 
 /// The part of an image that is shown, before it is resized to the target.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Framing {
     /// The whole image, stretched.
@@ -79,6 +82,14 @@ pub(super) enum Framing {
     CenterCrop,
     /// The whole image in its own shape, on a canvas.
     Fit,
+    /// A random box of the size of the result, which may extend beyond the image.
+    RandomCrop(RandomCrop),
+    /// The whole image in its own shape, in a random size, on a canvas.
+    RandomShortestSize(ShortestSize),
+    /// The image in a random size, or a random part of it, on a canvas.
+    ScaleJitter,
+    /// A random box around boxes of the image.
+    RandomIouCrop(IouCrop),
 }
 
 /// A description of how an image becomes pixels: crop and size, flips, colours, number type and layout.
@@ -160,6 +171,9 @@ pub struct Image {
     /// The column of the image that this image follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
+    /// An option of another framing that was set, which is refused later.
+    #[serde(skip)]
+    misplaced: Option<&'static str>,
 }
 
 /// Normalisation: subtracts the mean of each channel and divides by its standard deviation, on values in [0,
@@ -215,6 +229,7 @@ impl Image {
             auto_augment: None,
             steps: Steps::default(),
             of: None,
+            misplaced: None,
         }
     }
 
@@ -258,6 +273,8 @@ impl Image {
     }
 
     /// Sets the smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
+    /// For [`Image::scale_jitter`] it is the range of the scale, and for [`Image::random_iou_crop`] that of
+    /// the share of each side.
     #[must_use]
     pub fn scale(self, scale: (f64, f64)) -> Image {
         Image { scale: Some(scale), ..self }
@@ -277,8 +294,9 @@ impl Image {
         Image { shorter: Some(pixels), ..self }
     }
 
-    /// Sets the content of the canvas of [`Image::fit`] that the image does not cover: a value for each
-    /// channel, in the delivered number type. A grey image uses the first of the three. Default: 0.
+    /// Sets the content of the canvas of [`Image::fit`] and other framings that the image does not cover: a
+    /// value for each channel, in the delivered number type. A grey image uses the first of the three.
+    /// Default: 0.
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
         Image { fill: Some(value), ..self }
@@ -451,7 +469,7 @@ impl Image {
     pub fn is_random(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
         self.of.is_some()
-            || self.framing == Framing::RandomResizedCrop
+            || self.framing.is_drawn()
             || is_drawn(self.flip)
             || is_drawn(self.vertical_flip)
             || self.draws_rotation()
@@ -467,12 +485,12 @@ impl Image {
     /// Whether a cache that keeps images in another form must also keep the size of the image before it was
     /// cropped; it does not need to if it keeps the part that is shown.
     pub fn kept_with_size(&self) -> bool {
-        matches!(self.framing, Framing::RandomResizedCrop | Framing::Fit)
+        self.framing.is_drawn() || self.framing == Framing::Fit
     }
 
     /// Whether a column with the size of each image on its canvas is delivered.
     pub fn emits_size(&self) -> bool {
-        self.framing == Framing::Fit
+        matches!(self.framing, Framing::Fit | Framing::RandomShortestSize(_) | Framing::ScaleJitter)
     }
 
     /// Whether each image is delivered in its own size.
@@ -493,14 +511,6 @@ impl Image {
         }
     }
 
-    pub(super) fn scale_range(&self) -> (f64, f64) {
-        self.scale.unwrap_or(DEFAULT_SCALE)
-    }
-
-    pub(super) fn ratio_range(&self) -> (f64, f64) {
-        self.ratio.unwrap_or(DEFAULT_RATIO)
-    }
-
     pub(super) fn shorter_side(&self) -> u32 {
         self.shorter.unwrap_or(DEFAULT_SHORTER)
     }
@@ -510,7 +520,7 @@ impl fmt::Display for Image {
     /// Writes the spec like code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { height, width } = self.size;
-        match self.framing {
+        match &self.framing {
             Framing::Resize => write!(f, "resize({height}x{width})")?,
             Framing::RandomResizedCrop => {
                 let (scale, ratio) = (self.scale_range(), self.ratio_range());
@@ -529,6 +539,7 @@ impl fmt::Display for Image {
                 }
                 f.write_str(")")?;
             }
+            _ => self.write_detection(f)?,
         }
         if self.centered {
             f.write_str(".centered()")?;

@@ -25,6 +25,7 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_detection()?;
         self.validate_raw()?;
         self.validate_rotation()?;
         self.validate_effects()?;
@@ -71,8 +72,9 @@ impl Image {
     }
 
     fn validate_framing(&self) -> Result<()> {
-        let random = self.framing == Framing::RandomResizedCrop;
-        for (name, range) in [("scale", self.scale), ("ratio", self.ratio)] {
+        let has_ratio = matches!(self.framing, Framing::RandomResizedCrop | Framing::RandomIouCrop(_));
+        let has_scale = has_ratio || self.framing == Framing::ScaleJitter;
+        for (name, range, random) in [("scale", self.scale, has_scale), ("ratio", self.ratio, has_ratio)] {
             let Some((low, high)) = range else { continue };
             if !random {
                 return Err(Error::invalid(format!("{name} is given without a random crop"))
@@ -93,17 +95,19 @@ impl Image {
             return Err(Error::invalid(format!("a shorter side of {shorter} pixels"))
                 .hint(format!("give 1 to {} pixels", Image::MAX_SIDE)));
         }
-        if self.fill.is_some() && !fits {
+        let has_canvas = self.framing.has_canvas();
+        let is_whole = fits || matches!(self.framing, Framing::RandomShortestSize(_));
+        if self.fill.is_some() && !has_canvas {
             return Err(Error::invalid("fill is given without a canvas").hint("leave it out, or use fit"));
         }
-        if self.centered && !fits {
+        if self.centered && !is_whole {
             return Err(Error::invalid("centered is given without a canvas").hint("leave it out, or use fit"));
         }
         if self.centered && self.ragged {
             return Err(Error::invalid("centered is given with ragged images")
                 .hint("ragged images have no canvas: leave centered out"));
         }
-        if self.ragged && !fits {
+        if self.ragged && !is_whole {
             return Err(Error::invalid("ragged is given for images that all get one size")
                 .hint("use fit, whose size is then the largest that an image may have"));
         }

@@ -14,16 +14,16 @@ const FLOORS: [&[&str]; 13] = [
     &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
     // Refusals, and the spec of an image.
     &["opened", "refuse", "spec"],
-    &["affine", "geometry", "unread"],
-    &["canvas", "effects", "finish", "pixels", "rotation", "sniff"],
+    &["affine", "geometry", "polygon", "repeat", "run_lengths", "unread"],
+    &["canvas", "effects", "finish", "pixels", "placement", "rotation", "sniff"],
     // The draws for an image; formats that are decoded as a whole; the target size.
     &["formats", "frame", "png", "resample"],
-    &["drawn", "shown"],
+    &["border", "drawn", "shown"],
     &["output"],
     &["drawing", "jpeg", "raster", "raw"],
     &["scratch"],
     &["kept", "mask", "packed"],
-    &["decode", "probe"],
+    &["decode", "instance", "probe"],
     &["keep", "owned"],
     &["many"],
 ];

@@ -1,0 +1,63 @@
+//! The pixels that padding repeats: arithmetic on one axis.
+
+use super::spec::{PaddingMode, Size};
+
+/// The padding of a part that extends beyond its image, and repeats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeat {
+    pub(super) mode: PaddingMode,
+    /// The size of the image.
+    pub(super) seen: Size,
+}
+
+impl Repeat {
+    /// The columns of the image that `width` columns from `left` on show.
+    pub(super) fn columns(&self, left: f64, width: u32) -> Vec<u32> {
+        sources(left as i64, width, self.seen.width, self.mode)
+    }
+
+    /// The rows of the image that `height` rows from `top` on show.
+    pub(super) fn rows(&self, top: f64, height: u32) -> Vec<u32> {
+        sources(top as i64, height, self.seen.height, self.mode)
+    }
+}
+
+/// The pixel of an axis of `limit` pixels that is shown at a place, which may be outside of it.
+fn source(at: i64, limit: u32, mode: PaddingMode) -> u32 {
+    let last = i64::from(limit) - 1;
+    let found = match mode {
+        PaddingMode::Constant | PaddingMode::Edge => at.clamp(0, last),
+        PaddingMode::Reflect if last == 0 => 0,
+        PaddingMode::Reflect => last - (last - at.rem_euclid(2 * last)).abs(),
+        PaddingMode::Symmetric => {
+            let at = at.rem_euclid(2 * (last + 1));
+            at.min(2 * last + 1 - at)
+        }
+    };
+    found as u32
+}
+
+/// The pixels of an axis that are shown at the places from `start` on.
+pub(super) fn sources(start: i64, length: u32, limit: u32, mode: PaddingMode) -> Vec<u32> {
+    (start..start + i64::from(length)).map(|at| source(at, limit, mode)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pixels that numpy's `pad` repeats around `[0, 1, 2, 3]`.
+    #[test]
+    fn pixels_are_repeated_as_numpy_does() {
+        for (mode, wanted) in [
+            (PaddingMode::Edge, [0, 0, 0, 0, 1, 2, 3, 3, 3, 3]),
+            (PaddingMode::Reflect, [3, 2, 1, 0, 1, 2, 3, 2, 1, 0]),
+            (PaddingMode::Symmetric, [2, 1, 0, 0, 1, 2, 3, 3, 2, 1]),
+        ] {
+            assert_eq!(sources(-3, 10, 4, mode), wanted, "{mode}");
+        }
+        assert_eq!(sources(-5, 11, 2, PaddingMode::Reflect), [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+        assert_eq!(sources(-2, 5, 1, PaddingMode::Reflect), [0; 5]);
+        assert_eq!(sources(-2, 5, 1, PaddingMode::Symmetric), [0; 5]);
+    }
+}

@@ -1,0 +1,115 @@
+//! Masks as run lengths, as COCO stores them: the numbers of pixels that are in turn outside and inside an
+//! object, column by column from the upper left corner.
+//!
+//! The compressed form is that of COCO's mask API (`rleToString` of `cocodataset/cocoapi`): each number, from
+//! the fourth on less the one two before it, in groups of five bits, lowest first, with a sixth bit for more
+//! to come, as characters from `0` on.
+
+use forebay_base::Result;
+
+use super::refuse::bad_row;
+use super::spec::Size;
+
+/// The first character of the compressed form.
+const FIRST: u8 = b'0';
+/// The number of bits in a character, without the one that says whether more characters follow.
+const BITS: u32 = 5;
+/// The number of characters after which a number cannot be a number of pixels.
+const MOST_CHARACTERS: u32 = 12;
+
+/// The run lengths of the compressed form.
+pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
+    let mut counts: Vec<i64> = Vec::new();
+    let mut characters = text.iter().enumerate();
+    while let Some((at, first)) = characters.next() {
+        let (mut number, mut shift, mut group) = (0i64, 0, *first);
+        loop {
+            let bits = group.wrapping_sub(FIRST);
+            if bits >= 1 << (BITS + 1) {
+                return Err(bad_row(format!("run lengths with byte {group} at {at}, which is not a number")));
+            }
+            number |= i64::from(bits & 0x1F) << (shift * BITS);
+            shift += 1;
+            if bits & 0x20 == 0 {
+                if bits & 0x10 != 0 {
+                    number |= -1 << (shift * BITS);
+                }
+                break;
+            }
+            group = match characters.next() {
+                Some((_, next)) if shift < MOST_CHARACTERS => *next,
+                _ => return Err(bad_row(format!("run lengths that end inside the number at byte {at}"))),
+            };
+        }
+        let before = if counts.len() > 2 { counts[counts.len() - 2] } else { 0 };
+        counts.push(number + before);
+    }
+    Ok(counts)
+}
+
+/// Sets the pixels of an object to 1 in a mask of zeros, which has rows of pixels.
+///
+/// # Errors
+/// A length is negative, or they do not add up to the size.
+pub(super) fn fill(counts: &[i64], Size { height, width }: Size, pixels: &mut [u8]) -> Result<()> {
+    if let Some((number, count)) = counts.iter().enumerate().find(|(_, count)| **count < 0) {
+        return Err(bad_row(format!("a run length of {count}, number {number} of a mask")));
+    }
+    let sum = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
+    if sum != pixels.len() as i64 {
+        return Err(bad_row(format!("run lengths of {sum} pixels in all for a mask of {width}x{height}")));
+    }
+    let (rows, columns) = (height as usize, width as usize);
+    let mut at = 0;
+    for (number, count) in counts.iter().enumerate() {
+        let end = at + *count as usize;
+        if number % 2 == 1 {
+            (at..end).for_each(|at| pixels[at % rows * columns + at / rows] = 1);
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { height: 3, width: 4 };
+
+    fn filled(counts: &[i64]) -> Result<Vec<u8>> {
+        let mut pixels = vec![0; 12];
+        fill(counts, SIZE, &mut pixels).map(|()| pixels)
+    }
+
+    #[test]
+    fn runs_go_down_the_columns() {
+        assert_eq!(filled(&[1, 3, 8]).unwrap(), [0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(filled(&[0, 12]).unwrap(), [1; 12]);
+        assert_eq!(filled(&[12]).unwrap(), [0; 12]);
+        assert_eq!(filled(&[12, 0, 0]).unwrap(), [0; 12]);
+    }
+
+    #[test]
+    fn lengths_that_do_not_add_up_are_bad() {
+        for (counts, said) in [
+            (&[1, 3, 9][..], "run lengths of 13 pixels in all for a mask of 4x3"),
+            (&[1, 3], "run lengths of 4 pixels in all for a mask of 4x3"),
+            (&[], "run lengths of 0 pixels in all for a mask of 4x3"),
+            (&[14, -2], "a run length of -2, number 1 of a mask"),
+            (&[2, -1, 11], "a run length of -1, number 1 of a mask"),
+            (&[i64::MAX, i64::MAX], "run lengths of 9223372036854775807 pixels in all for a mask of 4x3"),
+        ] {
+            assert_eq!(filled(counts).unwrap_err().to_string(), said);
+        }
+    }
+
+    #[test]
+    fn characters_that_are_not_numbers_are_bad() {
+        assert!(from_text(b"").unwrap().is_empty());
+        assert!(from_text(b"1 2").unwrap_err().to_string().contains("byte 32 at 1"));
+        assert!(from_text(b"1p").unwrap_err().to_string().contains("byte 112 at 1"));
+        assert!(from_text(b"1P").unwrap_err().to_string().contains("end inside the number at byte 1"));
+        assert!(from_text(&[b'o'; 20]).is_err());
+    }
+}
