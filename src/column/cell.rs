@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use forebay_arrow::array::{
-    Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray, UInt8Array,
+    Array, ArrayRef, AsArray, BinaryViewArray, FixedSizeBinaryArray, RecordBatch, StringViewArray, UInt8Array,
 };
 use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{DataType, UInt8Type};
@@ -139,6 +139,11 @@ impl<'a> RowCells<'a> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         let bytes = Cells::new(stored.as_ref())?.get(self.row)?;
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
+    }
+
+    /// A stored column, and the number of the row in it; `None` for a column that is not stored.
+    pub(crate) fn stored(self, column: usize) -> Option<(&'a ArrayRef, u32)> {
+        Some((self.rows.columns().get(column)?, self.row as u32))
     }
 
     /// The bytes of a cell without a copy, although other processes may change them. They must not be
@@ -313,7 +318,7 @@ impl<'a> Cell<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use forebay_arrow::array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
+    use forebay_arrow::array::{FixedSizeListArray, LargeListArray, ListArray};
 
     use super::*;
 

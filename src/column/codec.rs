@@ -42,6 +42,9 @@ pub(crate) enum Codec {
     GatherOf(usize, Arc<dyn Gather>),
     /// Gathers all rows at once, as they are stored, and then makes them follow an image.
     Follow(Arc<dyn FollowImage>),
+    /// Makes all rows at once from the stored column at this place, which follows an image. The delivered
+    /// column is not stored itself.
+    FollowOf(usize, Arc<dyn FollowImage>),
     /// Decodes cell by cell, into slots of a buffer from the loader's pool.
     Cells(Arc<dyn DecodeCells>),
     /// Writes numbers about each image of a column into slots. The delivered column is not stored itself.
@@ -178,6 +181,23 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     /// Makes the gathered values follow their images, and returns the bad rows.
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows>;
 
+    /// The size of a row in a batch.
+    fn size(&self) -> RowSize {
+        RowSize::default()
+    }
+
+    /// The bytes of a row of a stored column in a batch, if they follow from the number of its items.
+    fn row_bytes(&self, stored: &dyn Array, row: usize) -> Option<u64> {
+        let _ = (stored, row);
+        None
+    }
+
+    /// The codec of a mask with this name, which says which items of a row are not padding.
+    fn mask(&self, name: &str) -> Option<Arc<dyn FollowImage>> {
+        let _ = name;
+        None
+    }
+
     /// The kind of content, for errors.
     fn noun(&self) -> Noun;
 }
@@ -193,6 +213,9 @@ pub(crate) trait FollowedRows {
 
     /// Another stored column of the same rows, gathered as it is.
     fn gather(&self, column: usize) -> Result<ArrayRef>;
+
+    /// The memory for decoding.
+    fn workspace(&self) -> &Workspace;
 }
 
 /// Delivers the cells of a column one by one, each in a slot of its own.
@@ -381,9 +404,12 @@ impl Codec {
     /// The number of bytes of a slot; `None` for a codec without slots.
     pub(crate) fn slot(&self) -> Option<usize> {
         match self {
-            Codec::Gather(_) | Codec::GatherOf(..) | Codec::Follow(_) | Codec::Stack(_) | Codec::Stacked => {
-                None
-            }
+            Codec::Gather(_)
+            | Codec::GatherOf(..)
+            | Codec::Follow(_)
+            | Codec::FollowOf(..)
+            | Codec::Stack(_)
+            | Codec::Stacked => None,
             Codec::Cells(cells) => Some(cells.slot()),
             Codec::Numbers(numbers) => Some(numbers.slot()),
             Codec::View { bytes, .. } => Some(*bytes),
@@ -394,6 +420,7 @@ impl Codec {
     pub(crate) fn row_bytes(&self) -> Option<usize> {
         match self {
             Codec::Stack(stack) => Some(stack.row_bytes()),
+            Codec::FollowOf(_, follow) => follow.size().bytes.map(|bytes| bytes as usize),
             codec => codec.slot(),
         }
     }
@@ -411,7 +438,7 @@ impl Codec {
         match self {
             Codec::Gather(_) | Codec::Stack(_) | Codec::Stacked => None,
             Codec::GatherOf(column, _) => Some(*column),
-            Codec::Follow(follow) => Some(follow.image()),
+            Codec::Follow(follow) | Codec::FollowOf(_, follow) => Some(follow.image()),
             Codec::Cells(cells) => cells.image(),
             Codec::Numbers(numbers) => Some(numbers.image()),
             Codec::View { first, .. } => Some(*first),
@@ -448,7 +475,7 @@ impl Codec {
     pub(crate) fn takes_mask(&self) -> bool {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
-            Codec::Follow(follow) => follow.takes_mask(),
+            Codec::Follow(follow) | Codec::FollowOf(_, follow) => follow.takes_mask(),
             Codec::Cells(_) => true,
             Codec::Numbers(_) | Codec::View { .. } | Codec::Stack(_) | Codec::Stacked => false,
         }
@@ -456,13 +483,13 @@ impl Codec {
 
     /// Whether a value may stand for nulls: a column of boxes or points has no single value for a row.
     pub(crate) fn takes_fill(&self) -> bool {
-        !matches!(self, Codec::Follow(_))
+        !matches!(self, Codec::Follow(_) | Codec::FollowOf(..))
     }
 
     /// The kind of content, for errors.
     pub(crate) fn noun(&self) -> Noun {
         match self {
-            Codec::Follow(follow) => follow.noun(),
+            Codec::Follow(follow) | Codec::FollowOf(_, follow) => follow.noun(),
             Codec::Cells(cells) => cells.noun(),
             _ => Noun::VALUE,
         }
@@ -470,7 +497,10 @@ impl Codec {
 
     /// The size of a row in a batch, if the codec has no slots.
     pub(crate) fn size(&self) -> RowSize {
-        self.as_gather().map(Gather::size).unwrap_or_default()
+        match self {
+            Codec::Follow(follow) | Codec::FollowOf(_, follow) => follow.size(),
+            codec => codec.as_gather().map(Gather::size).unwrap_or_default(),
+        }
     }
 
     /// Whether a row may be bad because of its value.
@@ -524,11 +554,6 @@ impl Column {
         Column::with_codec(Codec::Cells(Arc::new(codec)), stored)
     }
 
-    /// A column whose rows follow an image.
-    pub(crate) fn following(codec: impl FollowImage + 'static, stored: &Field) -> Result<Self> {
-        Column::with_codec(Codec::Follow(Arc::new(codec)), stored)
-    }
-
     /// A column with any codec. Its field follows from the stored field.
     ///
     /// # Errors
@@ -536,7 +561,7 @@ impl Column {
     pub(crate) fn with_codec(codec: Codec, stored: &Field) -> Result<Self> {
         let field = match &codec {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.delivered(stored),
-            Codec::Follow(follow) => follow.delivered(stored),
+            Codec::Follow(follow) | Codec::FollowOf(_, follow) => follow.delivered(stored),
             Codec::Cells(cells) => cells.delivered(stored),
             Codec::Numbers(_) | Codec::View { .. } | Codec::Stack(_) | Codec::Stacked => {
                 Ok(Arc::new(stored.clone()))

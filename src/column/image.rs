@@ -13,7 +13,7 @@ use forebay_image::{
 use super::cell::{holds_bytes, lists_of_bytes};
 use super::codec::{CELLS_PER_TASK, copied_per_task};
 use super::extension::is_packed;
-use super::follow::Followed;
+use super::follow::{Around, Followed};
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
 use super::{
@@ -45,6 +45,8 @@ pub(crate) struct ImageCodec {
     slot: usize,
     /// The image that this image follows, if it does.
     of: Option<Box<Followed>>,
+    /// The boxes around which images are cropped, if they are.
+    around: Option<Around>,
     /// Whether another column follows the crop of this image.
     is_followed: bool,
     /// The number that fills the slot of a null; `None` if a null is a bad row.
@@ -54,12 +56,24 @@ pub(crate) struct ImageCodec {
 impl ImageCodec {
     pub(crate) fn new(image: Image) -> Self {
         let size = if image.is_ragged() { SIZE_BYTES } else { 0 };
-        ImageCodec { slot: image.bytes_per_image() + size, image, of: None, is_followed: false, null: None }
+        ImageCodec {
+            slot: image.bytes_per_image() + size,
+            image,
+            of: None,
+            around: None,
+            is_followed: false,
+            null: None,
+        }
     }
 
     /// The codec for images that are shown as another image of their row.
     pub(crate) fn shown_as(self, of: Option<Box<Followed>>) -> Self {
         ImageCodec { of, ..self }
+    }
+
+    /// The codec for images that are cropped around the boxes of their row.
+    pub(crate) fn around(self, around: Option<Around>) -> Self {
+        ImageCodec { around, ..self }
     }
 
     /// The codec for images that other columns follow.
@@ -119,7 +133,12 @@ impl DecodeCells for ImageCodec {
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let key = self.of.as_ref().map_or(key, |of| of.key(key, 0));
+        let corners = self.around.as_ref().map(|around| around.corners(row)).unwrap_or_default();
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
+        let drawing = match &self.around {
+            Some(around) => around.drawing(drawing, &corners),
+            None => drawing,
+        };
         self.decode_shown(cell, drawing, workspace, slot)
     }
 

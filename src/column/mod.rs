@@ -69,9 +69,10 @@ pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
 pub use extension::is_packed;
 pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 pub(crate) use follow::{
-    AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
+    AlongCodec, Around, BoxesCodec, Followed, GeometryCodec, KeptBoxes, KeypointsCodec, MaskCodec,
+    MasksCodec, PaddedCodec, SizeCodec,
 };
-pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
+pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask, Masks};
 pub(crate) use form::{Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};

@@ -92,6 +92,20 @@ impl Pad {
         self.mask
     }
 
+    /// The given length.
+    pub(super) fn length(&self) -> Option<usize> {
+        self.length
+    }
+
+    /// The number that fills a list up.
+    pub(super) fn filler(&self) -> f64 {
+        self.value
+    }
+
+    pub(super) fn truncates(&self) -> bool {
+        self.truncate
+    }
+
     /// The name of the mask column.
     pub(crate) fn mask_name(column: &str) -> String {
         format!("{column}.mask")

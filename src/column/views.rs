@@ -149,6 +149,10 @@ impl NamedView {
             return Err(Error::invalid("keeps the shape of images, on a canvas or without one")
                 .hint("a view has one size: a crop, or the whole image stretched"));
         }
+        if self.image.crops_around().is_some() {
+            return Err(Error::invalid("is cropped around boxes")
+                .hint("a view has no boxes: give another crop, or decode the column as one image"));
+        }
         if self.image.follows().is_some() {
             return Err(
                 Error::invalid("follows another image").hint("leave `of` out: a view draws for itself")

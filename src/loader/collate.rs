@@ -108,7 +108,7 @@ pub(crate) fn held_schema(
     is_cached: bool,
 ) -> Option<SchemaRef> {
     // Some codecs read the stored values of other columns.
-    if codecs.iter().any(|codec| matches!(codec, Codec::Follow(_))) {
+    if codecs.iter().any(|codec| matches!(codec, Codec::Follow(_) | Codec::FollowOf(..))) {
         return None;
     }
     let fields = stored.fields().iter().zip(codecs).zip(keys);
@@ -651,7 +651,7 @@ impl Collation {
             return self.stack(column, view, stack.as_ref());
         }
         let stored = match codec {
-            Codec::GatherOf(stored, _) => *stored,
+            Codec::GatherOf(stored, _) | Codec::FollowOf(stored, _) => *stored,
             _ => column,
         };
         let arrays: Vec<&dyn Array> =

@@ -9,7 +9,7 @@ use forebay_store::catalog::RowId;
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
 use crate::batch::{heaviest, longest, weigh, weigh_each};
-use crate::column::{Codec, Gather, RowCells};
+use crate::column::{Codec, RowCells};
 use crate::reader::{Resident, Rows};
 
 /// The advice if values that are not stored make a batch too large.
@@ -38,9 +38,9 @@ pub(crate) struct Lengths {
 impl Lengths {
     /// The most bytes that one of the rows takes in columns whose values differ in length.
     pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
-        let longest = |column: &usize| match self.gatherer(*column) {
-            Some(gather) => {
-                let rows = (0..rows.num_rows()).map(|row| cell_bytes(gather, rows, row, *column));
+        let longest = |column: &usize| match self.weigher(*column) {
+            Some(codec) => {
+                let rows = (0..rows.num_rows()).map(|row| cell_bytes(codec, rows, row, *column));
                 rows.max().unwrap_or(0)
             }
             None => longest(rows.column(*column)),
@@ -76,7 +76,7 @@ impl Lengths {
         let stored: Vec<(u32, u32)> = picks.iter().map(stored).collect();
         let exactly = columns.iter().map(|&column| {
             let sources = of_column(&all, column);
-            match (to_longest.contains(&column), self.gatherer(column)) {
+            match (to_longest.contains(&column), self.weigher(column)) {
                 (false, None) => weigh(&sources, &stored),
                 (true, None) => heaviest(&sources, &stored).saturating_mul(rows),
                 (false, Some(_)) => self.each(column, &all, &stored).iter().sum(),
@@ -133,17 +133,17 @@ impl Lengths {
     }
 
     /// The codec that computes the bytes of a row from a cell of a column, if each cell says them.
-    fn gatherer(&self, column: usize) -> Option<&dyn Gather> {
-        self.by_cell.iter().find(|(of, _)| *of == column)?.1.as_gather()
+    fn weigher(&self, column: usize) -> Option<&Codec> {
+        self.by_cell.iter().find(|(of, _)| *of == column).map(|(_, codec)| codec)
     }
 
     /// The bytes of each row of a column.
     fn each(&self, column: usize, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Vec<u64> {
-        match self.gatherer(column) {
-            Some(gather) => {
+        match self.weigher(column) {
+            Some(codec) => {
                 let rows = stored.iter();
                 rows.map(|&(source, row)| {
-                    cell_bytes(gather, &all[source as usize].batch, row as usize, column)
+                    cell_bytes(codec, &all[source as usize].batch, row as usize, column)
                 })
                 .collect()
             }
@@ -204,9 +204,12 @@ struct Heaviest {
 }
 
 /// The bytes that a row takes according to its cell in a column.
-fn cell_bytes(gather: &dyn Gather, rows: &RecordBatch, row: usize, column: usize) -> u64 {
-    match RowCells::new(rows, row, false).peek(column) {
-        Ok(Some(cell)) => gather.cell_bytes(cell),
+fn cell_bytes(codec: &Codec, rows: &RecordBatch, row: usize, column: usize) -> u64 {
+    if let Codec::Follow(follow) = codec {
+        return follow.row_bytes(rows.column(column).as_ref(), row).unwrap_or(0);
+    }
+    match (RowCells::new(rows, row, false).peek(column), codec.as_gather()) {
+        (Ok(Some(cell)), Some(gather)) => gather.cell_bytes(cell),
         _ => 0,
     }
 }

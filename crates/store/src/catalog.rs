@@ -42,7 +42,7 @@ pub use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, Share
 pub use fingerprint::Fingerprint;
 pub use footer::{ColumnChunk, Footer};
 pub use projection::Projection;
-pub use projection::{Reads, Selected, joined};
+pub use projection::{Reads, Selected, fields_of, joined};
 pub(crate) use row_ids::IdRuns;
 pub use row_ids::{GroupIds, RowId, RowPlace};
 pub use types::leaf_width;

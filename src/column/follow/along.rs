@@ -10,32 +10,31 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::Followed;
-use super::boxes::{Boxes, check_stored, stored};
+use super::kept::{KeptBoxes, check_items};
 use crate::batch::delivered;
-use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun};
+use crate::column::{BadValue, FollowImage, FollowedRows, GatheredRows, Noun};
 
 /// Delivers the items of the boxes that are kept.
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
-    boxes: Boxes,
-    /// The index of the boxes' column.
-    column: usize,
-    /// The stored field of the boxes' column.
-    stored: FieldRef,
-    followed: Followed,
+    kept: KeptBoxes,
+    /// The codec that makes the items follow the image before some are dropped, if they do.
+    inner: Option<Arc<dyn FollowImage>>,
 }
 
 impl AlongCodec {
-    pub(crate) fn new(boxes: Boxes, column: usize, stored: FieldRef, followed: Followed) -> Self {
-        AlongCodec { boxes, column, stored, followed }
+    pub(crate) fn new(kept: KeptBoxes, inner: Option<Arc<dyn FollowImage>>) -> Self {
+        AlongCodec { kept, inner }
     }
 }
 
 impl FollowImage for AlongCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        check_stored(&self.stored)?;
-        let field = delivered(stored);
+        self.kept.check()?;
+        let field = match &self.inner {
+            Some(inner) => inner.delivered(stored)?,
+            None => delivered(stored),
+        };
         match field.data_type() {
             DataType::LargeList(_) => Ok(Arc::new(field.as_ref().clone().with_nullable(false))),
             _ => Err(Error::invalid(format!(
@@ -47,7 +46,7 @@ impl FollowImage for AlongCodec {
     }
 
     fn image(&self) -> usize {
-        self.followed.column
+        self.kept.image()
     }
 
     fn takes_mask(&self) -> bool {
@@ -55,23 +54,23 @@ impl FollowImage for AlongCodec {
     }
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
+        let (gathered, mut bad) = match &self.inner {
+            Some(inner) => inner.follow(gathered, rows)?,
+            None => (gathered, Vec::new()),
+        };
         let DataType::LargeList(item) = gathered.data_type() else {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };
         let lists = gathered.as_list::<i64>();
-        let boxes = rows.gather(self.column)?;
-        let boxes = stored(&boxes)?;
         // Values that belong to no row, such as those of a null list, are not kept.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
-        let bad = self.followed.each_row(rows, |row, drawn| {
+        let mut refused: Vec<BadValue> = Vec::new();
+        for (row, boxes) in self.kept.of_rows(rows)?.into_iter().enumerate() {
             let mut count = *offsets.last().unwrap_or(&0);
-            let mut keep = || {
-                // If the boxes of a row are bad, their own column reports it.
-                let Some((drawn, stored)) = drawn.zip(boxes.row(row, "boxes").ok()) else { return Ok(()) };
-                let Ok(visible) = self.boxes.visible(stored, drawn).collect::<Result<Vec<_>>>() else {
-                    return Ok(());
-                };
+            let keep = || {
+                let is_bad = bad.iter().any(|(bad, _)| *bad == row);
+                let Some(boxes) = boxes.filter(|_| !is_bad) else { return Ok(()) };
                 if lists.is_null(row) {
                     return Err(Error::new(
                         ErrorKind::BadRow,
@@ -79,23 +78,21 @@ impl FollowImage for AlongCodec {
                     ));
                 }
                 let (first, items) = (lists.value_offsets()[row] as usize, lists.value_length(row) as usize);
-                if items != visible.len() {
-                    let cause = format!("a list of {items} items for {} boxes", visible.len());
-                    return Err(Error::new(ErrorKind::BadRow, cause));
-                }
-                for (at, visible) in visible.iter().enumerate() {
-                    kept[first + at] = visible.is_some();
-                    count += i64::from(visible.is_some());
-                }
+                check_items(items, boxes.len())?;
+                kept[first..first + items].copy_from_slice(&boxes);
+                count += boxes.iter().filter(|kept| **kept).count() as i64;
                 Ok(())
             };
-            let done = keep();
+            if let Err(error) = keep() {
+                refused.push((row, error));
+            }
             offsets.push(count);
-            done
-        })?;
+        }
         let values = filter(lists.values(), &BooleanArray::from(kept)).or_fail()?;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let made = LargeListArray::try_new(item.clone(), offsets, values, None).or_fail()?;
+        bad.extend(refused);
+        bad.sort_by_key(|(row, _)| *row);
         Ok((Arc::new(made), bad))
     }
 

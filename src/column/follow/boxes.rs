@@ -4,6 +4,7 @@ use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Drawn, Size};
+use forebay_store::source::{is_pattern, matches_name};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
@@ -74,9 +75,10 @@ impl BoxFormat {
 /// A column of boxes that follow an image: they are cropped, resized and mirrored with it.
 ///
 /// The column is stored as lists of lists of four numbers: int32, int64, float32 or float64. It is delivered
-/// as lists of float32 boxes in the same [format](Boxes::format), in pixels of the delivered image. Each box
-/// is clipped to its visible part. A box that is not visible at all becomes an empty one at the border, as
-/// torchvision's `ClampBoundingBoxes` makes it, so that boxes and labels stay side by side;
+/// as lists of float32 boxes in the same [format](Boxes::format), in pixels of the delivered image, or in
+/// [another](Boxes::out_format), or as [shares](Boxes::out_normalized) of its size. Each box is clipped to
+/// its visible part. A box that is not visible at all becomes an empty one at the border, as torchvision's
+/// `ClampBoundingBoxes` makes it, so that boxes and labels stay side by side;
 /// [`min_visible`](Boxes::min_visible) drops such boxes instead.
 ///
 /// If an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
@@ -106,6 +108,10 @@ pub struct Boxes {
     format: BoxFormat,
     #[serde(default)]
     normalized: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out_format: Option<BoxFormat>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    out_normalized: bool,
     #[serde(default)]
     min_visible: f64,
     #[serde(default)]
@@ -119,22 +125,38 @@ impl Boxes {
             of: image.into(),
             format: BoxFormat::default(),
             normalized: false,
+            out_format: None,
+            out_normalized: false,
             min_visible: 0.0,
             along: Vec::new(),
         }
     }
 
-    /// The meaning of the four numbers, as stored and as delivered. Default: [`BoxFormat::Xyxy`].
+    /// The meaning of the four numbers, as stored and, without [`out_format`](Boxes::out_format), as
+    /// delivered. Default: [`BoxFormat::Xyxy`].
     #[must_use]
     pub fn format(self, format: BoxFormat) -> Boxes {
         Boxes { format, ..self }
     }
 
     /// Whether stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
-    /// Delivered numbers are always pixels. Default: false.
+    /// Default: false.
     #[must_use]
     pub fn normalized(self, normalized: bool) -> Boxes {
         Boxes { normalized, ..self }
+    }
+
+    /// The meaning of the four delivered numbers. Default: as stored.
+    #[must_use]
+    pub fn out_format(self, format: BoxFormat) -> Boxes {
+        Boxes { out_format: Some(format), ..self }
+    }
+
+    /// Whether delivered numbers are shares of the width and height of the delivered array, from 0 to 1,
+    /// instead of pixels; of ragged images, of each image's own. Default: false.
+    #[must_use]
+    pub fn out_normalized(self, normalized: bool) -> Boxes {
+        Boxes { out_normalized: normalized, ..self }
     }
 
     /// The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. Above
@@ -145,15 +167,47 @@ impl Boxes {
     }
 
     /// Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as
-    /// well. A list with another number of items is a bad row. Default: none.
+    /// well. A name may be a pattern, such as `objects.*`, which does not mean the boxes themselves. The
+    /// columns may follow the image too, as keypoints and instance masks do. A list with another number of
+    /// items is a bad row. Default: none.
     #[must_use]
     pub fn along<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Boxes {
         Boxes { along: columns.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The columns with an item for each box.
+    /// The names and patterns of the columns with an item for each box.
     pub(crate) fn columns_along(&self) -> &[String] {
         &self.along
+    }
+
+    /// Whether a column is named itself, and not only by a pattern.
+    pub(crate) fn names(&self, column: &str) -> bool {
+        self.along.iter().any(|along| along == column)
+    }
+
+    /// Whether a column has an item for each box.
+    pub(crate) fn takes_along(&self, column: &str) -> bool {
+        self.along.iter().any(|along| along == column || is_pattern(along) && matches_name(along, column))
+    }
+
+    pub(super) fn is_normalized(&self) -> bool {
+        self.normalized
+    }
+
+    /// The sides of stored boxes, as far as they are boxes, in stored units.
+    pub(super) fn stored_corners(&self, stored: &[f64]) -> Option<Vec<[f64; NUMBERS]>> {
+        let corners = stored.as_chunks::<NUMBERS>().0.iter().map(|numbers| self.format.corners(*numbers));
+        let corners: Vec<_> = corners.collect();
+        corners.iter().all(|[l, t, r, b]| l <= r && t <= b).then_some(corners)
+    }
+
+    /// A box with these sides, as it is delivered in an image of this size.
+    fn made(&self, [left, top, right, bottom]: [f64; NUMBERS], size: Size) -> [f64; NUMBERS] {
+        let (x, y) = match self.out_normalized {
+            true => (f64::from(size.width), f64::from(size.height)),
+            false => (1.0, 1.0),
+        };
+        self.out_format.unwrap_or(self.format).of_corners([left / x, top / y, right / x, bottom / y])
     }
 
     /// Refuses settings that can never work.
@@ -169,7 +223,7 @@ impl Boxes {
         Ok(())
     }
 
-    /// The delivered boxes of a row; `None` for a box that is dropped.
+    /// The sides of the delivered boxes of a row; `None` for a box that is dropped.
     pub(super) fn visible<'a>(
         &'a self,
         stored: &'a [f64],
@@ -199,7 +253,7 @@ impl Boxes {
                 }
             }
             let is_dropped = self.min_visible > 0.0 && (area(whole) == 0.0 || share < least);
-            Ok((!is_dropped).then(|| self.format.of_corners(seen)))
+            Ok((!is_dropped).then_some(seen))
         })
     }
 }
@@ -261,7 +315,8 @@ impl FollowImage for BoxesCodec {
                     return Ok(());
                 }
                 for visible in self.boxes.visible(stored.row(row, "boxes")?, drawn) {
-                    visible?.into_iter().for_each(|item| made.push(item));
+                    let size = self.followed.delivered_size(drawn);
+                    visible?.into_iter().for_each(|sides| made.push(self.boxes.made(sides, size)));
                 }
                 Ok(())
             };
@@ -291,7 +346,8 @@ mod tests {
     }
 
     fn made(boxes: &Boxes, stored: &[f64]) -> Vec<Option<[f64; 4]>> {
-        boxes.visible(stored, &drawn()).collect::<Result<_>>().unwrap()
+        let visible = boxes.visible(stored, &drawn()).collect::<Result<Vec<_>>>().unwrap();
+        visible.into_iter().map(|sides| Some(boxes.made(sides?, Size::from(40)))).collect()
     }
 
     #[test]
@@ -309,6 +365,8 @@ mod tests {
         assert_eq!(made(&centred, &[10.0, 15.0, 10.0, 10.0])[0], Some([5.0, 20.0, 10.0, 20.0]));
         let shares = centred.normalized(true);
         assert_eq!(made(&shares, &[0.25, 0.5, 0.25, 1.0 / 3.0])[0], Some([5.0, 20.0, 10.0, 20.0]));
+        let other = shares.out_format(BoxFormat::Xywh).out_normalized(true);
+        assert_eq!(made(&other, &[0.25, 0.5, 0.25, 1.0 / 3.0])[0], Some([0.0, 0.25, 0.25, 0.5]));
     }
 
     #[test]

@@ -2,21 +2,21 @@
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
-use super::tuples::{TupleRows, Tuples, field, stored_width};
+use super::nested::{Nested, NestedRows, NestedType, RowPart};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// A column of points that follow an image: they move as it is cropped, resized and mirrored.
 ///
-/// The column is stored as lists of `[x, y]` or `[x, y, v]`, as int32, int64, float32 or float64, in pixels
-/// of the image. It is delivered as lists of as many float32 numbers, in pixels of the delivered image. A
-/// third number, such as a visibility, is passed on. Points are not clipped: a point outside of the crop has
-/// coordinates outside of the result. A mirrored point is at `width - 1 - x`, as in torchvision, and a point
-/// in a rotated image stays on its pixel. Names such as "left eye" are not exchanged when an image is
-/// mirrored.
+/// The column is stored as lists of `[x, y]` or `[x, y, v]`, at any depth, or of [several
+/// points](Keypoints::flat) in a list, as int32, int64, float32 or float64, in pixels of the image. It is
+/// delivered as the same lists of float32 numbers, in pixels of the delivered image. A third number, such as
+/// a visibility, is passed on. Points are not clipped: a point outside of the crop has coordinates outside of
+/// the result. A mirrored point is at `width - 1 - x`, as in torchvision, and a point in a rotated image
+/// stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 ///
 /// A null, a point with another number of numbers, or a number that is not finite makes a bad row. With
 /// [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of points, and so are the points of
@@ -40,12 +40,14 @@ pub struct Keypoints {
     pub(super) of: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     numbers: Option<usize>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    flat: bool,
 }
 
 impl Keypoints {
     /// Points that follow the images in this column.
     pub fn of(image: impl Into<String>) -> Keypoints {
-        Keypoints { of: image.into(), numbers: None }
+        Keypoints { of: image.into(), numbers: None, flat: false }
     }
 
     /// The number of numbers in a point: 2, or 3 with one that is passed on. Default: the number that the
@@ -53,6 +55,14 @@ impl Keypoints {
     #[must_use]
     pub fn numbers(self, numbers: usize) -> Keypoints {
         Keypoints { numbers: Some(numbers), ..self }
+    }
+
+    /// Whether each of the innermost lists has the numbers of several points one after the other: COCO's
+    /// keypoints, `[x, y, v, x, y, v, ...]`, with `numbers(3)`, and the polygons of its segmentation, `[x, y,
+    /// x, y, ...]`. They are delivered in the same form. Default: false, which is one point in each list.
+    #[must_use]
+    pub fn flat(self, flat: bool) -> Keypoints {
+        Keypoints { flat, ..self }
     }
 }
 
@@ -63,7 +73,9 @@ const COORDINATES: usize = 2;
 #[derive(Debug)]
 pub(crate) struct KeypointsCodec {
     followed: Followed,
+    /// The number of numbers of a point.
     width: usize,
+    is_flat: bool,
     /// Whether a null is delivered as an empty list, and is not a bad row.
     is_masked: bool,
 }
@@ -77,7 +89,12 @@ impl KeypointsCodec {
         followed: Followed,
         nulls: NullOptions<'_>,
     ) -> Result<Self> {
-        let stored = stored_width(stored.data_type())?;
+        let NestedType { depth, width: stored } = NestedType::of(stored.data_type())?;
+        if depth < 2 && !keypoints.flat {
+            return Err(Error::invalid("holds lists of numbers, which are not points")
+                .hint("say `flat` if each list has the numbers of several points"));
+        }
+        let stored = stored.filter(|_| !keypoints.flat);
         let width = keypoints.numbers.or(stored).unwrap_or(COORDINATES);
         if !(COORDINATES..=COORDINATES + 1).contains(&width) {
             return Err(Error::invalid(format!("points of {width} numbers")).hint("a point has 2 or 3"));
@@ -86,14 +103,34 @@ impl KeypointsCodec {
             Some(stored) if stored != width => {
                 Err(Error::invalid(format!("holds points of {stored} numbers, but {width} were requested")))
             }
-            _ => Ok(KeypointsCodec { followed, width, is_masked: nulls.is_masked }),
+            _ => Ok(KeypointsCodec { followed, width, is_flat: keypoints.flat, is_masked: nulls.is_masked }),
         }
+    }
+}
+
+impl KeypointsCodec {
+    /// The length of the innermost delivered lists, if all have the same.
+    fn list_width(&self) -> Option<usize> {
+        (!self.is_flat).then_some(self.width)
+    }
+
+    /// Refuses a list that does not have the numbers of one point, or of whole points.
+    fn check(&self, at: usize, numbers: usize) -> Result<()> {
+        let width = self.width;
+        if if self.is_flat { numbers.is_multiple_of(width) } else { numbers == width } {
+            return Ok(());
+        }
+        let needed = if self.is_flat { format!("a multiple of {width}") } else { width.to_string() };
+        let is_one = if self.is_flat { "is" } else { "are" };
+        let cause = format!("{numbers} numbers where {needed} {is_one} needed, in number {at} of the points");
+        Err(Error::new(ErrorKind::BadRow, cause))
     }
 }
 
 impl FollowImage for KeypointsCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        Ok(field(stored.name(), self.width))
+        let NestedType { depth, .. } = NestedType::of(stored.data_type())?;
+        Ok(NestedRows::field(stored.name(), depth, self.list_width()))
     }
 
     fn image(&self) -> usize {
@@ -105,20 +142,29 @@ impl FollowImage for KeypointsCodec {
     }
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
-        let stored = Tuples::new(gathered.as_ref(), self.width)?;
-        let mut made = TupleRows::new(self.width);
+        let NestedType { depth, .. } = NestedType::of(gathered.data_type())?;
+        let stored = Nested::new(gathered.as_ref())?;
+        let mut made = NestedRows::new(depth, self.list_width());
         let bad = self.followed.each_row(rows, |row, drawn| {
             let drawn = drawn.filter(|_| !self.is_masked || !stored.is_null(row));
-            let filled = drawn.map(|drawn| stored.row(row, "points").map(|points| (points, drawn)));
-            let filled = filled.transpose().map(|filled| {
-                let Some((points, drawn)) = filled else { return };
-                for point in points.chunks_exact(self.width) {
-                    let (x, y) = drawn.point(point[0], point[1]);
-                    made.push([x, y].into_iter().chain(point[COORDINATES..].iter().copied()));
-                }
-            });
-            made.end_row();
-            filled
+            made.row(|made| {
+                let Some(drawn) = drawn else { return Ok(()) };
+                stored.row(row, "points", &mut |part| {
+                    let (at, points) = match part {
+                        RowPart::Numbers { at, numbers } => (at, numbers),
+                        RowPart::End { depth } => {
+                            made.end(depth);
+                            return Ok(());
+                        }
+                    };
+                    self.check(at, points.len())?;
+                    for point in points.chunks_exact(self.width) {
+                        let (x, y) = drawn.point(point[0], point[1]);
+                        made.push([x, y].into_iter().chain(point[COORDINATES..].iter().copied()));
+                    }
+                    Ok(())
+                })
+            })
         })?;
         Ok((made.finish()?, bad))
     }

@@ -12,28 +12,38 @@
 //! everything that follows it.
 
 mod along;
+mod around;
 mod boxes;
 mod geometry;
+mod kept;
 mod keypoints;
 mod mask;
+mod masks;
+mod nested;
+mod padded;
 mod size;
 mod tuples;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use along::AlongCodec;
+pub(crate) use around::Around;
 pub(crate) use boxes::BoxesCodec;
 pub use boxes::{BoxFormat, Boxes};
 pub(crate) use geometry::GeometryCodec;
+pub(crate) use kept::KeptBoxes;
 pub use keypoints::Keypoints;
 pub(crate) use keypoints::KeypointsCodec;
 pub use mask::Mask;
 pub(crate) use mask::MaskCodec;
+pub use masks::Masks;
+pub(crate) use masks::MasksCodec;
+pub(crate) use padded::PaddedCodec;
 pub(crate) use size::SizeCodec;
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::{Error, Place, Result};
-use forebay_image::{Drawing, Drawn, Image, RowKey, needs_stable};
+use forebay_image::{Drawing, Drawn, Image, RowKey, Size, needs_stable};
 
 use super::{BadValue, ColumnOption, FollowedRows, RowCells, ViewTag};
 use crate::batch::Fill;
@@ -59,6 +69,8 @@ pub enum Follow {
     Keypoints(Keypoints),
     /// A mask with the class of each pixel.
     Mask(Mask),
+    /// A mask for each object.
+    Masks(Masks),
 }
 
 impl Follow {
@@ -68,14 +80,15 @@ impl Follow {
             Follow::Boxes(boxes) => &boxes.of,
             Follow::Keypoints(keypoints) => &keypoints.of,
             Follow::Mask(mask) => &mask.of,
+            Follow::Masks(masks) => &masks.of,
         }
     }
 
     /// Whether `column` has one item for each box of this column.
     pub(crate) fn takes_along(&self, column: &str) -> bool {
         match self {
-            Follow::Boxes(boxes) => boxes.columns_along().iter().any(|along| along == column),
-            Follow::Keypoints(_) | Follow::Mask(_) => false,
+            Follow::Boxes(boxes) => boxes.takes_along(column),
+            Follow::Keypoints(_) | Follow::Mask(_) | Follow::Masks(_) => false,
         }
     }
 }
@@ -108,6 +121,12 @@ impl From<Keypoints> for Follow {
     }
 }
 
+impl From<Masks> for Follow {
+    fn from(masks: Masks) -> Self {
+        Follow::Masks(masks)
+    }
+}
+
 impl From<Mask> for Follow {
     fn from(mask: Mask) -> Self {
         Follow::Mask(mask)
@@ -125,6 +144,8 @@ pub(crate) struct Followed {
     pub(crate) of: Option<Box<Followed>>,
     /// The view of the stored images to which this image belongs, if there are views.
     pub(crate) view: Option<ViewTag>,
+    /// The boxes around which this image is cropped, if it is.
+    pub(crate) around: Option<Around>,
 }
 
 impl Followed {
@@ -143,6 +164,11 @@ impl Followed {
         }
     }
 
+    /// The size of the array in which an image is delivered.
+    fn delivered_size(&self, drawn: &Drawn) -> Size {
+        if self.image.is_ragged() { drawn.target() } else { self.image.size() }
+    }
+
     /// The geometry of a row's image; `None` for a null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         self.drawn_in_view(row, key, 0)
@@ -156,7 +182,12 @@ impl Followed {
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
         let of = self.of.as_ref().map(|of| of.drawn_for(&self.image, cell, row, key)).transpose()?;
         let key = self.key(key, number);
+        let corners = self.around.as_ref().map(|around| around.corners(row)).unwrap_or_default();
         let drawing = of.as_ref().map_or(key.into(), |of| Drawing::following(key, of));
+        let drawing = match &self.around {
+            Some(around) => around.drawing(drawing, &corners),
+            None => drawing,
+        };
         // The image's own column reports the same failure, and only one of the two errors counts.
         let drawn = Drawn::of(&self.image, cell, drawing);
         drawn.map(Some).map_err(at_image)

@@ -1,5 +1,6 @@
 //! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made from them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, LargeListArray};
@@ -126,21 +127,34 @@ impl<'a> Tuples<'a> {
             TupleItems::Fixed(_) => item * self.width,
         };
         let range = start(first)..start(end);
-        for at in range.clone() {
-            let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
-            let is_read = (-MAX_COORDINATE..=MAX_COORDINATE).contains(&self.numbers[at]);
-            if missing || !is_read {
-                let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
-                let item = (at - range.start) / self.width;
-                return Err(bad(format!("{what} as a coordinate, in number {item} of the {noun}")));
-            }
-        }
+        let item = |at: usize| (at - range.start) / self.width;
+        check_coordinates(&self.numbers, self.missing.as_ref(), range.clone(), &item, noun)?;
         Ok(&self.numbers[range])
     }
 }
 
+/// Refuses a null, and a number that is not finite or is beyond 1e30, among the coordinates in a range;
+/// `item` is the number of the item that has a coordinate.
+pub(super) fn check_coordinates(
+    numbers: &[f64],
+    missing: Option<&NullBuffer>,
+    range: Range<usize>,
+    item: &dyn Fn(usize) -> usize,
+    noun: &str,
+) -> Result<()> {
+    for at in range {
+        let missing = missing.is_some_and(|present| present.is_null(at));
+        if missing || !(-MAX_COORDINATE..=MAX_COORDINATE).contains(&numbers[at]) {
+            let what = if missing { "null".to_owned() } else { numbers[at].to_string() };
+            let cause = format!("{what} as a coordinate, in number {} of the {noun}", item(at));
+            return Err(Error::new(ErrorKind::BadRow, cause));
+        }
+    }
+    Ok(())
+}
+
 /// The numbers of an array, of any type that can be read. The numbers under nulls are arbitrary.
-fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
+pub(super) fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     fn floats<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
     }

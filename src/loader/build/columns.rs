@@ -89,7 +89,8 @@ impl LoaderBuilder {
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.other_views(read)?);
         each.extend(self.geometries(read)?);
-        each.extend(self.pad_masks(read, stored)?);
+        let masks = self.pad_masks(read, stored, &each)?;
+        each.extend(masks);
         each.extend(self.null_masks(read, &masked)?);
         let stacks = self.stacks(read, &mut each, &masked)?;
         each.extend(stacks);
@@ -106,7 +107,11 @@ impl LoaderBuilder {
     }
 
     /// The columns for which an option says how to deliver them.
-    pub(super) fn asked_for(&self, read: &Schema, masked: &Masked<'_>) -> Result<HashMap<&str, Column>> {
+    pub(super) fn asked_for<'a>(
+        &'a self,
+        read: &'a Schema,
+        masked: &Masked<'_>,
+    ) -> Result<HashMap<&'a str, Column>> {
         let nulls = |name: &str| self.null_options(name, masked);
         let mut columns = HashMap::new();
         let mut insert = |name, column| match columns.insert(name, column) {
@@ -140,7 +145,9 @@ impl LoaderBuilder {
             insert(name, made(name, "decode_with", &codec)?)?;
         }
         for (name, given) in self.spec.options_of_columns() {
-            if given.delivers {
+            // Lists that follow an image are padded after that.
+            let is_padded = given.keyword == "pad" && self.is_following(name);
+            if given.delivers && !is_padded {
                 let field = self.read_column(read, name, given.keyword)?;
                 let column =
                     given.option.column(field, nulls(name)).map_err(|error| error.at(of_column(name)))?;
@@ -185,7 +192,7 @@ impl LoaderBuilder {
     }
 
     /// The error for a column for which two options say how to deliver it.
-    fn twice(&self, name: &str) -> Error {
+    pub(super) fn twice(&self, name: &str) -> Error {
         let error = match self.goes_along(name) {
             true => Error::invalid("goes along with boxes, but another option says how it is delivered")
                 .hint("a column goes along with one column of boxes, as it is stored"),
@@ -196,7 +203,7 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values of padded lists are not padding.
-    fn pad_masks(&self, read: &Schema, stored: &Schema) -> Result<Vec<Column>> {
+    fn pad_masks(&self, read: &Schema, stored: &Schema, made: &[Column]) -> Result<Vec<Column>> {
         let padded = self.spec.with_option(|column| column.pad.as_ref());
         let masked = padded.filter(|(_, pad)| pad.has_mask());
         let columns = masked.map(|(column, pad)| {
@@ -208,6 +215,11 @@ impl LoaderBuilder {
             }
             let field = self.read_column(read, column, "pad")?;
             let place = read.index_of(column).unwrap_or_default();
+            if let Some(Column { codec: Codec::Follow(follow), .. }) = made.get(place)
+                && let Some(mask) = follow.mask(&name)
+            {
+                return Column::with_codec(Codec::FollowOf(place, mask), field);
+            }
             let mask = PadMaskCodec { pad: pad.clone(), name };
             let mask = Column::with_codec(Codec::GatherOf(place, Arc::new(mask)), field)?;
             let stored = stored.field(place);

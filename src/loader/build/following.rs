@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Field, Schema};
-use forebay_base::{Error, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::Image;
 use forebay_store::catalog::Projection;
+use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::null_masks::Masked;
 use super::places::of_column;
 use crate::column::{
-    AlongCodec, Boxes, BoxesCodec, Clip, Codec, Column, Follow, Followed, GeometryCodec, ImageCodec,
-    KeypointsCodec, MaskCodec, SizeCodec,
+    AlongCodec, Around, Boxes, BoxesCodec, Clip, Codec, Column, Follow, FollowImage, Followed, GeometryCodec,
+    ImageCodec, KeptBoxes, KeypointsCodec, MaskCodec, MasksCodec, NullOptions, PaddedCodec, SizeCodec,
 };
 use crate::shard::column_tag;
 
@@ -30,36 +31,96 @@ impl LoaderBuilder {
 
     /// The codec of a column of images.
     pub(super) fn image_codec(&self, read: &Schema, name: &str, masked: &Masked<'_>) -> Result<ImageCodec> {
-        let Followed { image, of, .. } = self.followed(read, name)?;
+        let Followed { image, of, around, .. } = self.followed(read, name)?;
         let is_followed = image.emits_geometry() || self.has_followers(name);
-        let codec = ImageCodec::new(image).shown_as(of).with_nulls(self.null_options(name, masked));
+        let codec =
+            ImageCodec::new(image).shown_as(of).around(around).with_nulls(self.null_options(name, masked));
         let codec = codec.map_err(|error| error.at(of_column(name)))?;
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
     /// The columns that follow an image, and those with items that belong to boxes.
-    pub(super) fn following(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
+    pub(super) fn following<'a>(
+        &'a self,
+        read: &'a Schema,
+        masked: &Masked<'_>,
+    ) -> Result<Vec<(&'a str, Column)>> {
         let mut columns = Vec::new();
         for (name, follow) in self.followers() {
             let field = self.read_column(read, name, "decode")?;
             let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
-            let nulls = self.null_options(name, masked);
             if let Follow::Boxes(boxes) = follow {
-                columns.extend(self.along(read, (name, field), boxes, &followed)?);
+                columns.extend(self.along(read, name, boxes)?);
             }
+            let nulls = self.null_options(name, masked);
             let column = match follow {
-                Follow::Boxes(boxes) => {
-                    Column::following(BoxesCodec::new(boxes.clone(), followed, nulls), field)
-                }
-                Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed, nulls)
-                    .and_then(|codec| Column::following(codec, field)),
                 Follow::Mask(mask) => {
                     MaskCodec::new(mask, followed, nulls).and_then(|codec| Column::decoded(codec, field))
                 }
+                _ => self
+                    .follower(read, (name, field), follow, (followed, nulls))
+                    .and_then(|codec| self.in_rows(field, codec)),
             };
             columns.push((name, column.map_err(|error| error.at(of_column(name)))?));
         }
         Ok(columns)
+    }
+
+    /// The codec of a column of lists that follow an image.
+    fn follower(
+        &self,
+        read: &Schema,
+        (name, field): (&str, &Field),
+        follow: &Follow,
+        (followed, nulls): (Followed, NullOptions<'_>),
+    ) -> Result<Arc<dyn FollowImage>> {
+        let kept = self.kept_boxes(read, name)?;
+        // Boxes that are dropped themselves would not have an item for each of the other boxes.
+        if kept.is_some() && matches!(follow, Follow::Boxes(_)) {
+            return Err(self.twice(name));
+        }
+        let codec: Arc<dyn FollowImage> = match follow {
+            Follow::Boxes(boxes) => Arc::new(BoxesCodec::new(boxes.clone(), followed, nulls)),
+            Follow::Keypoints(points) => Arc::new(KeypointsCodec::new(points, field, followed, nulls)?),
+            Follow::Masks(_) => return Ok(Arc::new(MasksCodec::new(followed, kept, nulls))),
+            Follow::Mask(_) => return Err(Error::new(ErrorKind::Internal, "a mask is decoded by cells")),
+        };
+        Ok(match kept {
+            Some(kept) => Arc::new(AlongCodec::new(kept, Some(codec))),
+            None => codec,
+        })
+    }
+
+    /// The column of a codec, in rows of one length if the column is padded.
+    fn in_rows(&self, field: &Field, codec: Arc<dyn FollowImage>) -> Result<Column> {
+        let pad = self.spec.by_column.get(field.name()).and_then(|column| column.pad.as_ref());
+        let codec = match pad {
+            Some(pad) => Arc::new(PaddedCodec::new(codec, pad, field)?),
+            None => codec,
+        };
+        Column::with_codec(Codec::Follow(codec), field)
+    }
+
+    /// The boxes to which the items of a column belong, if it goes along with boxes.
+    fn kept_boxes(&self, read: &Schema, name: &str) -> Result<Option<KeptBoxes>> {
+        let mut taking = self.followers().filter_map(|(column, follow)| match follow {
+            Follow::Boxes(boxes) if column != name && boxes.takes_along(name) => Some((column, boxes)),
+            _ => None,
+        });
+        let Some((column, boxes)) = taking.next() else { return Ok(None) };
+        if taking.next().is_some() {
+            return Err(self.twice(name));
+        }
+        let stored = self.read_column(read, column, "decode")?;
+        let followed = self.followed(read, Follow::from(boxes.clone()).image())?;
+        let place = read.index_of(column).unwrap_or_default();
+        Ok(Some(KeptBoxes::new(boxes.clone(), place, Arc::new(stored.clone()), followed)))
+    }
+
+    /// Whether a column is made of lists that follow an image, or go along with boxes that do.
+    pub(super) fn is_following(&self, name: &str) -> bool {
+        let is_cells = |follow: &Follow| matches!(follow, Follow::Mask(_));
+        self.followers().any(|(column, follow)| column == name && !is_cells(follow)) || self.goes_along(name)
     }
 
     /// Whether another column follows the image with this name.
@@ -85,20 +146,58 @@ impl LoaderBuilder {
 
     /// The columns whose items are dropped together with boxes.
     fn along<'a>(
-        &self,
-        read: &Schema,
-        (name, field): (&str, &Field),
+        &'a self,
+        read: &'a Schema,
+        boxes_column: &str,
         boxes: &'a Boxes,
-        followed: &Followed,
     ) -> Result<Vec<(&'a str, Column)>> {
-        let place = read.index_of(name).unwrap_or_default();
-        let each = boxes.columns_along().iter().map(|along| {
-            let stored = self.read_column(read, along, "along")?;
-            let codec = AlongCodec::new(boxes.clone(), place, Arc::new(field.clone()), followed.clone());
-            let column = Column::following(codec, stored).map_err(|error| error.at(of_column(along)))?;
-            Ok((along.as_str(), column))
+        let mut names: Vec<&str> = Vec::new();
+        for along in boxes.columns_along() {
+            let is_there = read.column_with_name(along).is_some();
+            if is_there || !is_pattern(along) {
+                names.push(self.read_column(read, along, "along")?.name());
+                continue;
+            }
+            let fields = read.fields().iter().map(|field| field.name().as_str());
+            let matching: Vec<&str> =
+                fields.filter(|name| *name != boxes_column && matches_name(along, name)).collect();
+            if matching.is_empty() {
+                let cause = format!("along: no column that is read matches {along:?}");
+                return Err(Error::new(ErrorKind::UnknownColumn, cause).at(of_column(boxes_column)));
+            }
+            names.extend(matching.into_iter().filter(|name| !boxes.names(name)));
+        }
+        // A column that follows the image itself is made with the others that do.
+        let is_follower = |name: &str| self.followers().any(|(follower, _)| follower == name);
+        let each = names.into_iter().filter(|name| !is_follower(name)).map(|name| {
+            let column = || {
+                let stored = self.read_column(read, name, "along")?;
+                let kept = self.kept_boxes(read, name)?;
+                let kept =
+                    kept.ok_or_else(|| Error::new(ErrorKind::Internal, "no boxes to go along with"))?;
+                self.in_rows(stored, Arc::new(AlongCodec::new(kept, None)))
+            };
+            Ok((name, column().map_err(|error: Error| error.at(of_column(name)))?))
         });
         each.collect()
+    }
+
+    /// The boxes around which an image is cropped, if it is.
+    fn around(&self, read: &Schema, image: &str, spec: &Image) -> Result<Option<Around>> {
+        let Some(column) = spec.crops_around() else { return Ok(None) };
+        let refused = |cause: String| {
+            Err(Error::invalid(cause)
+                .hint(format!("name a column that `decode` delivers as boxes of {image:?}"))
+                .at(of_column(image)))
+        };
+        match self.followers().find(|(name, _)| *name == column) {
+            Some((_, follow @ Follow::Boxes(boxes))) if follow.image() == image => {
+                self.read_column(read, column, "decode")?;
+                Ok(Some(Around::new(boxes.clone(), read.index_of(column).unwrap_or_default())))
+            }
+            Some(_) => refused(format!("is cropped around column {column:?}, which does not hold its boxes")),
+            None => refused(format!("is cropped around column {column:?}, which is not delivered as boxes")),
+        }
     }
 
     /// The image that a column follows, with the image that it follows itself, if it does.
@@ -145,7 +244,8 @@ impl LoaderBuilder {
             }));
         };
         let column = read.index_of(image).unwrap_or_default();
-        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None })
+        let around = self.around(read, image, spec)?;
+        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None, around })
     }
 
     /// The tag of each column, which separates its draws from those of others: the stored name of the image

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use forebay_arrow::datatypes::{DataType, Field};
+use forebay_arrow::datatypes::{DataType, Field, Fields};
 use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::SparkMl;
 use forebay_base::error::nearest;
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_store::catalog::{Projection, Reads, Selected, joined};
+use forebay_store::catalog::{Projection, Reads, Selected, fields_of, joined};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
@@ -70,11 +70,14 @@ impl LoaderBuilder {
     /// Whether the fields of each column of the catalogue are delivered as columns.
     fn flattened(&self) -> Result<Vec<bool>> {
         let fields = self.dataset.catalog.schema.fields();
-        let can_be = |field: &Field| {
-            matches!(field.data_type(), DataType::Struct(_)) && !self.is_made_of_it(field.name())
-        };
+        let can_be =
+            |field: &Field| fields_of(field.data_type()).is_some() && !self.is_made_of_it(field.name());
+        let is_structure = |field: &Field| matches!(field.data_type(), DataType::Struct(_));
         match &self.spec.flatten {
-            Flatten::All(all) => Ok(fields.iter().map(|field| *all && can_be(field)).collect()),
+            Flatten::All(all) => Ok({
+                let is_flat = |field: &Field| *all && is_structure(field) && can_be(field);
+                fields.iter().map(|field| is_flat(field)).collect()
+            }),
             Flatten::Columns(names) => {
                 for name in names {
                     let place = self.dataset.catalog.column(name);
@@ -82,11 +85,13 @@ impl LoaderBuilder {
                     let field = &fields[place?];
                     if !can_be(field) {
                         let cause = match field.data_type() {
-                            DataType::Struct(_) => "another option says how it is delivered".to_owned(),
+                            stored if fields_of(stored).is_some() => {
+                                "another option says how it is delivered".to_owned()
+                            }
                             other => format!("it holds {}", TypeName(other)),
                         };
                         return Err(Error::invalid(format!("cannot be flattened: {cause}"))
-                            .hint("only the fields of structures are delivered as columns")
+                            .hint("only the fields of structures, or of lists of structures, are delivered as columns")
                             .at(of_column(name)));
                     }
                 }
@@ -111,9 +116,13 @@ impl LoaderBuilder {
     /// The type of the field at a path of a column.
     fn type_at(&self, column: usize, path: &[String]) -> &DataType {
         let mut data_type = self.dataset.catalog.schema.field(column).data_type();
-        for name in path {
-            let DataType::Struct(fields) = data_type else { break };
-            let Some((_, field)) = fields.find(name) else { break };
+        for (depth, name) in path.iter().enumerate() {
+            let fields = match data_type {
+                DataType::Struct(fields) => Some(fields),
+                list if depth == 0 => fields_of(list),
+                _ => None,
+            };
+            let Some((_, field)) = fields.and_then(|fields| fields.find(name)) else { break };
             data_type = field.data_type();
         }
         data_type
@@ -138,8 +147,13 @@ impl LoaderBuilder {
     fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
         let data_type = self.type_at(column, &path);
         let here = (column, path);
-        match data_type {
-            DataType::Struct(fields)
+        let fields = match data_type {
+            DataType::Struct(fields) => Some(fields),
+            list if here.1.is_empty() => fields_of(list),
+            _ => None,
+        };
+        match fields {
+            Some(fields)
                 if is_flat[column]
                     && SparkMl::from_type(data_type) != Some(SparkMl::Vector)
                     && !self.is_made_of_it(&self.name(&here)) =>
@@ -159,7 +173,7 @@ impl LoaderBuilder {
             // An existing name is taken literally, whatever characters it has.
             let found = match schema.column_with_name(name) {
                 Some((column, _)) => Some((column, Vec::new())),
-                None => self.path(name)?,
+                None => self.path(name, is_flat)?,
             };
             if let Some(found) = found {
                 if listed[..at].contains(name) {
@@ -192,15 +206,24 @@ impl LoaderBuilder {
 
     /// Whether a name such as `meta.author` is the path of a field.
     pub(super) fn path_is_there(&self, name: &str) -> bool {
-        !matches!(self.path(name), Ok(None))
+        let is_flat = self.flattened().unwrap_or_default();
+        !matches!(self.path(name, &is_flat), Ok(None))
     }
 
-    /// The path of the field with a name such as `meta.author`, at any depth of structures.
-    fn path(&self, name: &str) -> Result<Option<Path>> {
+    /// The path of the field with a name such as `meta.author`, at any depth of structures, and in lists of
+    /// structures that are flattened.
+    fn path(&self, name: &str, is_flat: &[bool]) -> Result<Option<Path>> {
         let fields = self.dataset.catalog.schema.fields().iter().enumerate();
-        let inside = fields.filter_map(|(column, field)| Some((column, rest(field, name)?)));
-        let paths = inside.flat_map(|(column, (structure, rest))| {
-            within(structure, rest).into_iter().map(move |path| (column, path))
+        let inside = fields.filter_map(|(column, field)| {
+            let is_flat = is_flat.get(column).is_some_and(|is_flat| *is_flat);
+            match field.data_type() {
+                DataType::Struct(fields) => Some((column, fields, rest(field, name)?)),
+                list if is_flat => Some((column, fields_of(list)?, rest(field, name)?)),
+                _ => None,
+            }
+        });
+        let paths = inside.flat_map(|(column, fields, rest)| {
+            within(fields, rest).into_iter().map(move |path| (column, path))
         });
         let mut paths = paths.take(2);
         match (paths.next(), paths.next()) {
@@ -213,10 +236,9 @@ impl LoaderBuilder {
     /// The error for a name that is neither a column nor a field.
     pub(super) fn unknown(&self, name: &str) -> Error {
         let catalog = &self.dataset.catalog;
-        let Some((column, DataType::Struct(fields))) = name
-            .split_once('.')
-            .and_then(|(column, _)| catalog.schema.column_with_name(column))
-            .map(|(_, field)| (field.name(), field.data_type()))
+        let around = name.split_once('.').and_then(|(column, _)| catalog.schema.column_with_name(column));
+        let Some((column, fields)) =
+            around.and_then(|(_, field)| Some((field.name(), fields_of(field.data_type())?)))
         else {
             return match catalog.column(name) {
                 Err(error) => error,
@@ -226,6 +248,9 @@ impl LoaderBuilder {
         let names: Vec<String> = fields.iter().map(|field| format!("{column}.{}", field.name())).collect();
         let cause = format!("there is no column {name:?}, nor such a field in {column:?}");
         let hint = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) if near == name => {
+                format!("it is in a list of structures: add {column:?} to `flatten`")
+            }
             Some(near) => format!("did you mean {near:?}?"),
             None => format!("{column:?} is a structure of {} fields", names.len()),
         };
@@ -285,18 +310,19 @@ impl LoaderBuilder {
     }
 }
 
-/// The type of a structure, and the rest of a name after the structure's own name and a dot.
-fn rest<'a, 'n>(field: &'a Field, name: &'n str) -> Option<(&'a DataType, &'n str)> {
-    let rest = name.strip_prefix(field.name().as_str())?.strip_prefix('.')?;
-    matches!(field.data_type(), DataType::Struct(_)).then_some((field.data_type(), rest))
+/// The rest of a name after the name of a column or field and a dot.
+fn rest<'n>(field: &Field, name: &'n str) -> Option<&'n str> {
+    name.strip_prefix(field.name().as_str())?.strip_prefix('.')
 }
 
 /// The paths in a structure that a name may mean, since names may contain dots themselves.
-fn within(structure: &DataType, name: &str) -> Vec<Vec<String>> {
-    let DataType::Struct(fields) = structure else { return Vec::new() };
+fn within(fields: &Fields, name: &str) -> Vec<Vec<String>> {
     let each = fields.iter().flat_map(|field| {
         let itself = (field.name() == name).then(|| vec![field.name().clone()]);
-        let inside = rest(field, name).map(|(inside, rest)| within(inside, rest)).unwrap_or_default();
+        let inside = match (field.data_type(), rest(field, name)) {
+            (DataType::Struct(fields), Some(rest)) => within(fields, rest),
+            _ => Vec::new(),
+        };
         let inside = inside.into_iter().map(|path| [vec![field.name().clone()], path].concat());
         itself.into_iter().chain(inside).collect::<Vec<_>>()
     });

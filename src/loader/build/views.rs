@@ -93,7 +93,7 @@ impl LoaderBuilder {
         self.read_column(read, column, "decode")?;
         let place = read.index_of(column).unwrap_or_default();
         let (name, image) = (view.column(column), view.image.clone());
-        Ok(Followed { column: place, name, image, of: None, view: Some(view.tag()) })
+        Ok(Followed { column: place, name, image, of: None, view: Some(view.tag()), around: None })
     }
 
     /// The error for a column that follows an image of which only views are delivered.

@@ -3,7 +3,7 @@
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::DataType;
 use forebay_base::Result;
-use forebay_image::RowKey;
+use forebay_image::{RowKey, Workspace};
 
 use super::Collation;
 use super::views::View;
@@ -15,7 +15,9 @@ impl Collation {
     /// indices.
     pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<GatheredRows> {
         let collator = &self.request.collator;
-        let Codec::Follow(codec) = &collator.codecs[column] else { return Ok((gathered, Vec::new())) };
+        let (Codec::Follow(codec) | Codec::FollowOf(_, codec)) = &collator.codecs[column] else {
+            return Ok((gathered, Vec::new()));
+        };
         let view = self.view(column);
         let (followed, bad) = codec.follow(gathered, &ViewedRows { collation: self, column, view })?;
         let placed = bad.into_iter().map(|(row, error)| {
@@ -55,5 +57,9 @@ impl FollowedRows for ViewedRows<'_> {
             self.collation.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
         gather(&arrays, self.collation.selection(self.view, data_type), None)
+    }
+
+    fn workspace(&self) -> &Workspace {
+        &self.collation.request.collator.workspace
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use forebay_arrow::array::{Array, ArrayRef, AsArray, StructArray, make_array};
+use forebay_arrow::array::{
+    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, StructArray, make_array,
+};
 use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use forebay_arrow::fail::OrFail;
@@ -40,7 +42,8 @@ pub enum Reads {
     Whole,
     /// The structure with only the fields at these paths.
     Fields(Vec<Vec<String>>),
-    /// The field at this path, as a column such as `meta.author`.
+    /// The field at this path, as a column such as `meta.author`. In a list of structures it is the list of
+    /// the fields of all structures.
     Field(Vec<String>),
 }
 
@@ -159,14 +162,21 @@ impl Selected {
                 Ok(Arc::new(stored.clone().with_data_type(data_type)))
             }
             Reads::Field(path) => {
-                let mut field = stored;
-                let mut is_nullable = stored.is_nullable();
+                let list = item_of(stored.data_type());
+                let mut field = list.unwrap_or(stored);
+                let mut is_nullable = field.is_nullable();
                 for name in path {
                     field = child(field.data_type(), name).ok_or_else(|| absent(name))?;
                     is_nullable |= field.is_nullable();
                 }
-                let named = field.clone().with_name(joined(stored.name(), path));
-                Ok(Arc::new(named.with_nullable(is_nullable)))
+                let name = joined(stored.name(), path);
+                let field = field.clone().with_nullable(is_nullable);
+                Ok(Arc::new(match list {
+                    Some(_) => {
+                        stored.clone().with_data_type(list_of(stored.data_type(), field)).with_name(name)
+                    }
+                    None => field.with_name(name),
+                }))
             }
         }
     }
@@ -177,16 +187,68 @@ impl Selected {
         match &self.of {
             Reads::Whole => Ok(column.clone()),
             Reads::Fields(_) => narrowed(column, to),
-            Reads::Field(path) => {
-                let mut array = column.clone();
-                for name in path {
-                    let structure = array.as_struct_opt().ok_or_else(|| absent(name))?;
-                    let field = structure.column_by_name(name).ok_or_else(|| absent(name))?;
-                    array = under(field, structure.nulls())?;
+            Reads::Field(path) => match (to, column.data_type()) {
+                (DataType::List(to), DataType::List(item)) if is_structure(item) => {
+                    of_items(column.as_list::<i32>(), path, to)
                 }
-                Ok(array)
-            }
+                (DataType::LargeList(to), DataType::LargeList(item)) if is_structure(item) => {
+                    of_items(column.as_list::<i64>(), path, to)
+                }
+                _ => within(column, path),
+            },
         }
+    }
+}
+
+/// The field at a path in a structure.
+fn within(structure: &ArrayRef, path: &[String]) -> Result<ArrayRef> {
+    let mut array = structure.clone();
+    for name in path {
+        let structure = array.as_struct_opt().ok_or_else(|| absent(name))?;
+        let field = structure.column_by_name(name).ok_or_else(|| absent(name))?;
+        array = under(field, structure.nulls())?;
+    }
+    Ok(array)
+}
+
+/// The lists of the fields at a path in lists of structures.
+fn of_items<O: OffsetSizeTrait>(
+    lists: &GenericListArray<O>,
+    path: &[String],
+    to: &Field,
+) -> Result<ArrayRef> {
+    let values = within(lists.values(), path)?;
+    // The type of a file may differ from the common one, to which it is converted later.
+    let item = to.clone().with_data_type(values.data_type().clone());
+    let item = item.with_nullable(to.is_nullable() || values.null_count() > 0);
+    let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+    Ok(Arc::new(GenericListArray::try_new(Arc::new(item), offsets, values, nulls).or_fail()?))
+}
+
+/// The fields of a structure, or of the structures in a list.
+pub fn fields_of(data_type: &DataType) -> Option<&Fields> {
+    match item_of(data_type).map_or(data_type, |item| item.data_type()) {
+        DataType::Struct(fields) => Some(fields),
+        _ => None,
+    }
+}
+
+/// The item of a list of structures.
+fn item_of(data_type: &DataType) -> Option<&Field> {
+    let (DataType::List(item) | DataType::LargeList(item)) = data_type else { return None };
+    is_structure(item).then_some(item.as_ref())
+}
+
+fn is_structure(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Struct(_))
+}
+
+/// The same kind of list with other items.
+fn list_of(list: &DataType, item: Field) -> DataType {
+    let item = Arc::new(item.with_name("item"));
+    match list {
+        DataType::LargeList(_) => DataType::LargeList(item),
+        _ => DataType::List(item),
     }
 }
 

@@ -1,0 +1,407 @@
+//! Masks of the single objects of an image.
+
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayRef, AsArray, LargeListArray, StructArray};
+use forebay_arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{Drawn, Instance, Size, decode_instance};
+use serde::{Deserialize, Serialize};
+
+use super::Followed;
+use super::kept::{KeptBoxes, check_items};
+use super::nested::{Nested, NestedType, RowPart};
+use super::tuples::numbers;
+use crate::column::tensor::{tensor, tensor_field};
+use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions, RowSize};
+
+/// The first byte of a PNG, with which no run lengths begin.
+const PNG: u8 = 0x89;
+
+/// A column with a mask for each object of an image: instance masks, which are cropped, resized and mirrored
+/// with it, by the nearest pixel.
+///
+/// Each row is a list with an item for each object:
+///
+/// | item | mask |
+/// |---|---|
+/// | binary, or `struct<bytes, path>` | PNG of one channel: the object is where it is not 0 |
+/// | `struct<counts, size>` | COCO's run lengths: `counts` as numbers, or as compressed text; `size` is height and width |
+/// | text, or binary that is not PNG | compressed run lengths, of the image's size |
+/// | a list of lists of numbers | COCO's polygons: `x, y, x, y, ...` each |
+/// | a list of numbers, or of `[x, y]` of fixed length | one polygon |
+///
+/// Polygons are drawn as COCO's mask API draws them. A row is delivered as a list of uint8 masks of shape
+/// `[height, width]`, 1 for the object and 0 elsewhere. If the column goes
+/// [along](crate::column::Boxes::along) with boxes, the masks of dropped boxes are dropped, and not decoded.
+///
+/// A null, a mask of another size than its image, run lengths that do not add up to it, or a polygon without
+/// three points makes a bad row. With [`null_mask`](crate::LoaderBuilder::null_mask) a null list is an empty
+/// one, and so are the masks of a null image that is delivered.
+///
+/// ```
+/// use forebay::Image;
+/// use forebay::column::{Boxes, Masks};
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// dataset
+///     .loader()
+///     .flatten(["objects"])
+///     .decode("image", Image::scale_jitter(1024).flip())
+///     .follow("objects.bbox", Boxes::of("image").min_visible(0.1).along(["objects.*"]))
+///     .follow("objects.segmentation", Masks::of("image"))
+///     .build()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Masks {
+    pub(super) of: String,
+}
+
+impl Masks {
+    /// Masks of objects that follow the images in this column.
+    pub fn of(image: impl Into<String>) -> Masks {
+        Masks { of: image.into() }
+    }
+}
+
+/// How masks are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoredAs {
+    /// PNG or run lengths.
+    Bytes,
+    /// The bytes of a structure.
+    BytesOfStruct,
+    /// A structure with `counts` as text, and `size`.
+    Text,
+    /// A structure with `counts` as numbers, and `size`.
+    Counts,
+    Polygons,
+    /// One polygon for each object.
+    Polygon,
+    /// One polygon for each object, whose points are lists.
+    Points,
+}
+
+impl StoredAs {
+    fn of(stored: &DataType) -> Result<Self> {
+        let unfit = || {
+            Error::invalid(format!("holds {}, not lists of masks of objects", TypeName(stored)))
+                .hint("store a list of PNG, of COCO's run lengths (struct<counts, size>), or of polygons")
+        };
+        let (DataType::List(item) | DataType::LargeList(item)) = stored else { return Err(unfit()) };
+        match item.data_type() {
+            item if is_bytes(item) => Ok(StoredAs::Bytes),
+            DataType::Struct(fields) => {
+                let of = |name| fields.find(name).map(|(_, field)| field.data_type());
+                match (of("bytes"), of("counts"), of("size")) {
+                    (Some(bytes), ..) if is_bytes(bytes) => Ok(StoredAs::BytesOfStruct),
+                    (_, Some(counts), Some(size)) if is_whole_numbers(size) => match counts {
+                        counts if is_bytes(counts) => Ok(StoredAs::Text),
+                        counts if is_whole_numbers(counts) => Ok(StoredAs::Counts),
+                        _ => Err(unfit()),
+                    },
+                    _ => Err(unfit()),
+                }
+            }
+            _ => match NestedType::of(stored).map_err(|_| unfit())? {
+                NestedType { depth: 2, width: None } => Ok(StoredAs::Polygon),
+                NestedType { depth: 3, width: None } => Ok(StoredAs::Polygons),
+                NestedType { depth: 3, width: Some(2) } => Ok(StoredAs::Points),
+                _ => Err(unfit()),
+            },
+        }
+    }
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::BinaryView
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::Utf8
+            | DataType::LargeBinary
+            | DataType::LargeUtf8
+    )
+}
+
+/// Whether a type is lists of whole numbers.
+fn is_whole_numbers(data_type: &DataType) -> bool {
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = data_type
+    else {
+        return false;
+    };
+    matches!(item.data_type(), DataType::Int32 | DataType::Int64)
+}
+
+/// Delivers masks of objects.
+#[derive(Debug)]
+pub(crate) struct MasksCodec {
+    followed: Followed,
+    /// The boxes whose masks are delivered, if some boxes are dropped.
+    kept: Option<KeptBoxes>,
+    /// Whether a null is delivered as an empty list, and is not a bad row.
+    is_masked: bool,
+}
+
+impl MasksCodec {
+    pub(crate) fn new(followed: Followed, kept: Option<KeptBoxes>, nulls: NullOptions<'_>) -> Self {
+        MasksCodec { followed, kept, is_masked: nulls.is_masked }
+    }
+
+    /// The field of a mask in a list.
+    fn item(&self) -> Result<Field> {
+        let Size { height, width } = self.followed.image.size();
+        tensor_field("item", &[height as usize, width as usize], DataType::UInt8)
+    }
+
+    /// The bytes of a mask.
+    fn bytes(&self) -> usize {
+        let Size { height, width } = self.followed.image.size();
+        height as usize * width as usize
+    }
+
+    /// Appends the masks of a row.
+    fn decode(
+        &self,
+        masks: &StoredMasks<'_>,
+        (row, drawn, kept): (usize, &Drawn, Option<&[bool]>),
+        rows: &dyn FollowedRows,
+        made: &mut Vec<u8>,
+    ) -> Result<()> {
+        let range = masks.of_row(row)?;
+        if let Some(kept) = kept {
+            check_items(range.len(), kept.len())?;
+        }
+        let first = range.start;
+        for item in range {
+            if kept.is_some_and(|kept| !kept[item - first]) {
+                continue;
+            }
+            let begin = made.len();
+            made.try_reserve(self.bytes()).map_err(|_| too_large())?;
+            made.resize(begin + self.bytes(), 0);
+            let slot = &mut made[begin..];
+            let decoded = masks.with(item, |instance, size| {
+                decode_instance(rows.workspace(), &self.followed.image, drawn, (instance, size), slot)
+            });
+            decoded.map_err(|error| error.about(&format!("object {}", item - first)))?;
+        }
+        Ok(())
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::TooLarge, "masks of objects do not fit the memory")
+        .hint("use a smaller `batch_size`")
+}
+
+impl FollowImage for MasksCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        if let Some(kept) = &self.kept {
+            kept.check()?;
+        }
+        StoredAs::of(stored.data_type())?;
+        let item = Arc::new(self.item()?);
+        Ok(Arc::new(Field::new(stored.name(), DataType::LargeList(item), false)))
+    }
+
+    fn image(&self) -> usize {
+        self.followed.column
+    }
+
+    fn takes_mask(&self) -> bool {
+        self.kept.is_none()
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
+        let masks = StoredMasks::new(&gathered)?;
+        let kept = self.kept.as_ref().map(|kept| kept.of_rows(rows)).transpose()?;
+        let (mut values, mut offsets) = (Vec::new(), vec![0i64]);
+        let bad = self.followed.each_row(rows, |row, drawn| {
+            let begin = values.len();
+            let kept = kept.as_ref().map(|kept| kept[row].as_deref());
+            let decoded = match (drawn, kept) {
+                (Some(_), _) if self.is_masked && masks.lists.is_null(row) => Ok(()),
+                (Some(drawn), None) => self.decode(&masks, (row, drawn, None), rows, &mut values),
+                (Some(drawn), Some(Some(kept))) => {
+                    self.decode(&masks, (row, drawn, Some(kept)), rows, &mut values)
+                }
+                // The image is null, or the boxes are bad, which their own column reports.
+                (None, _) | (_, Some(None)) => Ok(()),
+            };
+            if decoded.is_err() {
+                values.truncate(begin);
+            }
+            offsets.push((values.len() / self.bytes()) as i64);
+            decoded
+        })?;
+        let (item, masks) = (self.item()?, values.len() / self.bytes());
+        let values = tensor(&item, values.into(), masks)?;
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        Ok((Arc::new(LargeListArray::try_new(Arc::new(item), offsets, values, None).or_fail()?), bad))
+    }
+
+    fn size(&self) -> RowSize {
+        RowSize { is_by_cell: true, ..RowSize::default() }
+    }
+
+    /// A mask for each stored item.
+    fn row_bytes(&self, stored: &dyn Array, row: usize) -> Option<u64> {
+        let items = match (stored.as_list_opt::<i32>(), stored.as_list_opt::<i64>()) {
+            (Some(lists), _) => lists.value_length(row) as usize,
+            (_, Some(lists)) => lists.value_length(row) as usize,
+            _ => return None,
+        };
+        Some((items.min(MOST_ITEMS) * self.bytes()) as u64)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a list of masks", several: "masks" }
+    }
+}
+
+/// The most items of a list that are weighed: other processes may change the lengths of mapped rows.
+const MOST_ITEMS: usize = 1 << 20;
+
+/// The stored masks of all rows.
+struct StoredMasks<'a> {
+    lists: &'a LargeListArray,
+    stored: StoredAs,
+    /// The polygons, if masks are polygons: the rows are objects.
+    polygons: Option<Nested<'a>>,
+}
+
+impl<'a> StoredMasks<'a> {
+    fn new(gathered: &'a ArrayRef) -> Result<Self> {
+        let unfit = || Error::new(ErrorKind::Internal, format!("{} holds no masks", gathered.data_type()));
+        let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
+        let stored = StoredAs::of(gathered.data_type())?;
+        let polygons = match stored {
+            StoredAs::Polygons | StoredAs::Polygon | StoredAs::Points => {
+                Some(Nested::new(lists.values().as_ref())?)
+            }
+            _ => None,
+        };
+        Ok(StoredMasks { lists, stored, polygons })
+    }
+
+    /// The numbers of a row's items.
+    fn of_row(&self, row: usize) -> Result<std::ops::Range<usize>> {
+        if self.lists.is_null(row) {
+            return Err(Error::new(ErrorKind::BadRow, "null where a list of masks is needed")
+                .hint("store an empty list for a row without any, or name the column in `null_mask`"));
+        }
+        let offsets = self.lists.value_offsets();
+        Ok(offsets[row] as usize..offsets[row + 1] as usize)
+    }
+
+    /// Calls `decode` with the mask of an item and the size that is stored with it.
+    fn with(&self, item: usize, decode: impl FnOnce(Instance<'_>, Option<Size>) -> Result<()>) -> Result<()> {
+        let values = self.lists.values();
+        if values.is_null(item) {
+            return Err(Error::new(ErrorKind::BadRow, "null in place of a mask"));
+        }
+        let of_bytes = |bytes: &ArrayRef, decode: &mut dyn FnMut(Instance<'_>) -> Result<()>| {
+            let bytes = bytes_of(bytes.as_ref(), item)?;
+            decode(match bytes.first() {
+                Some(&PNG) => Instance::Png(bytes),
+                _ if self.stored == StoredAs::BytesOfStruct => Instance::Png(bytes),
+                _ => Instance::Text(bytes),
+            })
+        };
+        let mut decode = Some(decode);
+        let mut decode = |instance: Instance<'_>, size| match decode.take() {
+            Some(decode) => decode(instance, size),
+            None => Ok(()),
+        };
+        match self.stored {
+            StoredAs::Bytes => of_bytes(values, &mut |instance| decode(instance, None)),
+            StoredAs::BytesOfStruct => {
+                of_bytes(child(values.as_struct(), "bytes")?, &mut |instance| decode(instance, None))
+            }
+            StoredAs::Text => {
+                let size = size_of_item(values.as_struct(), item)?;
+                let text = bytes_of(child(values.as_struct(), "counts")?.as_ref(), item)?;
+                decode(Instance::Text(text), Some(size))
+            }
+            StoredAs::Counts => {
+                let size = size_of_item(values.as_struct(), item)?;
+                let counts = whole_numbers(child(values.as_struct(), "counts")?, item, "counts")?;
+                decode(Instance::Counts(&counts), Some(size))
+            }
+            StoredAs::Polygons | StoredAs::Polygon | StoredAs::Points => {
+                let mut polygons: Vec<Vec<f64>> = Vec::new();
+                let is_joined = self.stored == StoredAs::Points;
+                if let Some(stored) = &self.polygons {
+                    stored.row(item, "polygons", &mut |part| {
+                        match (part, polygons.last_mut()) {
+                            (RowPart::Numbers { numbers, .. }, Some(last)) if is_joined => {
+                                last.extend_from_slice(numbers);
+                            }
+                            (RowPart::Numbers { numbers, .. }, _) => polygons.push(numbers.to_vec()),
+                            (RowPart::End { .. }, _) => {}
+                        }
+                        Ok(())
+                    })?;
+                }
+                let polygons: Vec<&[f64]> = polygons.iter().map(Vec::as_slice).collect();
+                decode(Instance::Polygons(&polygons), None)
+            }
+        }
+    }
+}
+
+fn child<'a>(structures: &'a StructArray, name: &str) -> Result<&'a ArrayRef> {
+    structures
+        .column_by_name(name)
+        .ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no field {name:?}")))
+}
+
+fn null_in(name: &str) -> Error {
+    Error::new(ErrorKind::BadRow, format!("null in {name} of a mask"))
+}
+
+/// The bytes of binary or text.
+fn bytes_of(values: &dyn Array, item: usize) -> Result<&[u8]> {
+    if values.is_null(item) {
+        return Err(Error::new(ErrorKind::BadRow, "null in place of a mask"));
+    }
+    match (values.as_binary_opt::<i64>(), values.as_string_opt::<i64>()) {
+        (Some(bytes), _) => Ok(bytes.value(item)),
+        (_, Some(texts)) => Ok(texts.value(item).as_bytes()),
+        _ => Err(Error::new(ErrorKind::Internal, format!("masks of type {}", values.data_type()))),
+    }
+}
+
+/// The whole numbers of a list.
+fn whole_numbers(lists: &ArrayRef, item: usize, name: &str) -> Result<Vec<i64>> {
+    if lists.is_null(item) {
+        return Err(null_in(name));
+    }
+    let values = match (lists.as_list_opt::<i64>(), lists.as_fixed_size_list_opt()) {
+        (Some(lists), _) => lists.value(item),
+        (_, Some(lists)) => lists.value(item),
+        _ => return Err(Error::new(ErrorKind::Internal, format!("{name} of another type"))),
+    };
+    if values.null_count() > 0 {
+        return Err(null_in(name));
+    }
+    Ok(numbers(values.as_ref())?.into_iter().map(|number| number as i64).collect())
+}
+
+/// The height and width that are stored with a mask.
+fn size_of_item(structures: &StructArray, item: usize) -> Result<Size> {
+    let sides = whole_numbers(child(structures, "size")?, item, "size")?;
+    let side = |at: usize| sides.get(at).and_then(|side| u32::try_from(*side).ok());
+    match (side(0), side(1), sides.len()) {
+        (Some(height), Some(width), 2) => Ok(Size { height, width }),
+        _ => Err(Error::new(ErrorKind::BadRow, format!("{sides:?} as the size of a mask"))
+            .hint("the size of run lengths is [height, width]")),
+    }
+}

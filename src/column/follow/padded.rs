@@ -1,0 +1,190 @@
+//! Lists that follow an image, in rows of one length.
+
+use std::sync::Arc;
+
+use forebay_arrow::array::{Array, ArrayData, ArrayRef, AsArray, FixedSizeListArray, make_array};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::fail::OrFail;
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::batch::{Selection, value_bytes};
+use crate::column::codec::after_making;
+use crate::column::pad::PadCodec;
+use crate::column::tensor::tensor_field;
+use crate::column::{
+    BadValue, FollowImage, FollowedRows, Gather, GatheredRows, Noun, Pad, PadMaskCodec, RowSize, tensor_shape,
+};
+
+/// Pads the lists that another codec delivers.
+#[derive(Clone, Debug)]
+pub(crate) struct PaddedCodec {
+    inner: Arc<dyn FollowImage>,
+    pad: Pad,
+    items: PaddedItems,
+}
+
+/// The items of the lists.
+#[derive(Clone, Debug)]
+enum PaddedItems {
+    /// Numbers, which are padded like any others.
+    Numbers(Arc<PadCodec>),
+    /// Arrays of this shape and type, in rows of this many of them.
+    Arrays { shape: Vec<usize>, item: DataType, length: usize },
+}
+
+impl PaddedCodec {
+    /// # Errors
+    /// The inner codec refuses the stored column, or the items cannot be padded.
+    pub(crate) fn new(inner: Arc<dyn FollowImage>, pad: &Pad, stored: &Field) -> Result<Self> {
+        let delivered = inner.delivered(stored)?;
+        let DataType::LargeList(item) = delivered.data_type() else {
+            return Err(unfit(delivered.data_type()));
+        };
+        let (shape, of) = match item.data_type() {
+            DataType::FixedSizeList(inside, side) => {
+                let side = usize::try_from(*side).unwrap_or(0);
+                (tensor_shape(item).unwrap_or_else(|| vec![side]), inside.data_type())
+            }
+            of => (Vec::new(), of),
+        };
+        let items = match shape.is_empty() {
+            true => PaddedItems::Numbers(Arc::new(PadCodec::new(pad, &delivered, None)?)),
+            false => {
+                of.primitive_width().ok_or_else(|| unfit(delivered.data_type()))?;
+                value_bytes(of, pad.filler())?;
+                let length = pad.length().ok_or_else(|| {
+                    Error::invalid("boxes, points and masks are padded to the longest list of a batch")
+                        .hint("give `pad` a length")
+                })?;
+                PaddedItems::Arrays { shape, item: of.clone(), length }
+            }
+        };
+        Ok(PaddedCodec { inner, pad: pad.clone(), items })
+    }
+
+    /// Refuses lists that are too long.
+    fn too_long(&self, lists: &dyn Array, length: usize) -> Vec<BadValue> {
+        let lists = lists.as_list::<i64>();
+        let long = (0..lists.len()).map(|row| (row, lists.value_length(row) as usize));
+        let long = long.filter(|(_, items)| *items > length && !self.pad.truncates());
+        long.map(|(row, items)| {
+            let cause = format!("a list of {items} items, which is padded to {length}");
+            let error = Error::new(ErrorKind::BadRow, cause);
+            (row, error.hint("pad to more items, or cut lists off with `truncate`"))
+        })
+        .collect()
+    }
+}
+
+fn unfit(data_type: &DataType) -> Error {
+    Error::invalid(format!("delivers {}, which is not padded", TypeName(data_type)))
+        .hint("lists of numbers, boxes, points and masks are padded, and no lists inside of lists")
+}
+
+impl FollowImage for PaddedCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        match &self.items {
+            PaddedItems::Numbers(numbers) => numbers.delivered(self.inner.delivered(stored)?.as_ref()),
+            PaddedItems::Arrays { shape, item, length } => {
+                let shape: Vec<usize> = std::iter::once(*length).chain(shape.iter().copied()).collect();
+                tensor_field(stored.name(), &shape, item.clone()).map(Arc::new)
+            }
+        }
+    }
+
+    fn image(&self) -> usize {
+        self.inner.image()
+    }
+
+    fn takes_mask(&self) -> bool {
+        false
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
+        let (lists, bad) = self.inner.follow(gathered, rows)?;
+        let (shape, item, length) = match &self.items {
+            PaddedItems::Numbers(numbers) => return after_making(lists, bad, numbers.as_ref(), false),
+            PaddedItems::Arrays { shape, item, length } => (shape, item, *length),
+        };
+        let refused = self.too_long(lists.as_ref(), length);
+        let lists = lists.as_list::<i64>();
+        let values = lists.values().as_fixed_size_list().values();
+        let numbers = shape.iter().product::<usize>();
+        let filler = value_bytes(item, self.pad.filler())?;
+        let (each, row) = (numbers * filler.len(), length * numbers * filler.len());
+        let data = values.to_data();
+        let stored = data.buffers()[0].as_slice();
+        let stored = &stored[data.offset() * filler.len()..];
+        let mut padded: Vec<u8> = Vec::with_capacity(lists.len() * row);
+        let padding = filler.repeat(length * numbers);
+        for at in 0..lists.len() {
+            let (from, end) = (padded.len(), lists.value_offsets()[at + 1] as usize);
+            let first = lists.value_offsets()[at] as usize;
+            padded.extend_from_slice(&stored[first * each..end.min(first + length) * each]);
+            padded.extend_from_slice(&padding[padded.len() - from..]);
+        }
+        let data = ArrayData::builder(item.clone()).len(padded.len() / filler.len());
+        let data = data.add_buffer(padded.into()).align_buffers(true).build().or_fail()?;
+        let item = Arc::new(Field::new("item", item.clone(), false));
+        let made = FixedSizeListArray::try_new(item, (length * numbers) as i32, make_array(data), None);
+        let mut bad: Vec<BadValue> = bad.into_iter().chain(refused).collect();
+        bad.sort_by_key(|(row, _)| *row);
+        Ok((Arc::new(made.or_fail()?), bad))
+    }
+
+    fn size(&self) -> RowSize {
+        match &self.items {
+            PaddedItems::Numbers(numbers) => numbers.size(),
+            PaddedItems::Arrays { shape, item, length } => {
+                let bytes = shape.iter().product::<usize>() * length * item.primitive_width().unwrap_or(1);
+                RowSize { bytes: Some(bytes as u64), ..RowSize::default() }
+            }
+        }
+    }
+
+    fn mask(&self, name: &str) -> Option<Arc<dyn FollowImage>> {
+        let mask = PadMaskCodec { pad: self.pad.clone(), name: name.to_owned() };
+        Some(Arc::new(PaddedMaskCodec { inner: self.inner.clone(), mask }))
+    }
+
+    fn noun(&self) -> Noun {
+        self.inner.noun()
+    }
+}
+
+/// Delivers which items of padded lists belong to the lists that another codec delivers.
+#[derive(Debug)]
+struct PaddedMaskCodec {
+    inner: Arc<dyn FollowImage>,
+    mask: PadMaskCodec,
+}
+
+impl FollowImage for PaddedMaskCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.mask.delivered(stored)
+    }
+
+    fn image(&self) -> usize {
+        self.inner.image()
+    }
+
+    fn takes_mask(&self) -> bool {
+        false
+    }
+
+    /// The codec of the lists reports bad rows, so the mask does not.
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
+        let (lists, _) = self.inner.follow(gathered, rows)?;
+        let all = Selection::of_one((0..lists.len() as u32).collect());
+        self.mask.gather(&[lists.as_ref()], &all)
+    }
+
+    fn size(&self) -> RowSize {
+        self.mask.size()
+    }
+
+    fn noun(&self) -> Noun {
+        self.inner.noun()
+    }
+}
