@@ -2,11 +2,11 @@
 
 :class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small
 values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:`Clip`, :class:`Boxes`,
-:class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`,
-:class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`Sample`, :class:`DiskCache`,
-:class:`Skip`, :class:`Workers` and :class:`MixUp` are its options, :func:`col` begins a filter, and :func:`rng` has the
-random
-numbers of a row. :func:`decode_image` decodes images without a data set.
+:class:`Keypoints`, :class:`Mask`, :class:`Masks`, :class:`Tensor`, :class:`Text`, :class:`Json`,
+:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`,
+:class:`Sample`, :class:`DiskCache`, :class:`Skip`, :class:`Workers` and :class:`MixUp` are its options, :func:`col`
+begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data
+set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
 ``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and
@@ -45,7 +45,7 @@ from ._forebay import Batch, Image, Schema, __version__, decode_image
 from .batch.column import Column
 from .batch.ragged import Ragged
 from .categories import Hash, Vocabulary
-from .columns.boxes_and_masks import Boxes, Keypoints, Mask
+from .columns.boxes_and_masks import Boxes, Keypoints, Mask, Masks
 from .columns.clip import Clip
 from .columns.pad import Pad
 from .columns.stack import Stack
@@ -118,6 +118,7 @@ __all__ = [
     "Keypoints",
     "Loader",
     "Mask",
+    "Masks",
     "Mix",
     "MixPlan",
     "MixUp",

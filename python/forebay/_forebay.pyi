@@ -1,6 +1,6 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, Literal, Protocol, final, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from .choices import (
     Interpolation,
     MaskType,
     Mixing,
+    PaddingMode,
     PixelLayout,
     PixelType,
     Resampling,
@@ -46,6 +47,7 @@ FILTER_OPERATORS: tuple[FilterOperator, ...]
 INTERPOLATIONS: tuple[Interpolation, ...]
 MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
+PADDING_MODES: tuple[PaddingMode, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
 RESAMPLINGS: tuple[Resampling, ...]
@@ -463,6 +465,176 @@ class Image:
         InvalidError
             A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
             is neither ``True`` nor ``False``.
+        """
+    @staticmethod
+    def random_crop(
+        size: int | tuple[int, int],
+        *,
+        padding: int | tuple[int, int] | tuple[int, int, int, int] | None = None,
+        fill: float | tuple[float, float, float] | None = None,
+        padding_mode: PaddingMode | None = None,
+    ) -> Image:
+        """A random box of the image, which is not resized: torchvision's ``RandomCrop``.
+
+        The image may be padded first. An image that is smaller than the crop is padded on both sides by what it
+        lacks, as with ``pad_if_needed=True``. Flips mirror the crop with its padding.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square, or height and width, in pixels.
+        padding : int or tuple of int, optional
+            Pixels on each side; left and right, then top and bottom; or left, top, right and bottom. Default: 0.
+        fill : float or tuple of float, optional
+            Value of the padding, or a value for each of three channels, in the delivered number type. Default: 0.
+        padding_mode : {"constant", "edge", "reflect", "symmetric"}, optional
+            The content of the padding: ``fill``, or the image's last pixel, or the image mirrored without or with its
+            last pixel. Default: "constant".
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, ``padding`` is not 1, 2 or 4 ints, constant padding is as large as the
+            crop, or ``fill`` is given with another mode.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> cifar = fb.Image.random_crop(32, padding=4, padding_mode="reflect").flip()
+        """
+    @staticmethod
+    def random_shortest_size(
+        min_size: int | Iterable[int],
+        max_size: int | tuple[int, int],
+        *,
+        fill: float | tuple[float, float, float] | None = None,
+        centered: bool | None = None,
+    ) -> Image:
+        """The whole image in a random size on a canvas: torchvision's ``RandomShortestSize``, padded.
+
+        The shorter side has a length that is drawn from ``min_size``, or less if the longer one then has no room. A
+        column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes the canvas.
+
+        Parameters
+        ----------
+        min_size : int or iterable of int
+            Lengths of the shorter side in pixels, from which one is drawn.
+        max_size : int or tuple of int
+            Side of a square canvas, or height and width, in pixels.
+        fill : float or tuple of float, optional
+            Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+        centered : bool, optional
+            Whether the image is in the middle of the canvas. Default: in the upper left corner.
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, there is no length to draw, or ``fill`` or ``centered`` is not what
+            :meth:`fit` takes.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> detection = fb.Image.random_shortest_size(range(480, 801, 32), 1333).flip()
+        """
+    @staticmethod
+    def scale_jitter(
+        size: int | tuple[int, int],
+        *,
+        scale_range: tuple[float, float] | None = None,
+        fill: float | tuple[float, float, float] | None = None,
+    ) -> Image:
+        """The image scaled at random on a canvas: large-scale jitter, with torchvision's ``ScaleJitter``.
+
+        The scale is drawn from a range, times the largest with which the whole image fits. A larger image is cropped
+        at random; a smaller one is in the upper left corner. A column ``<column>.size`` is delivered as for
+        :meth:`fit`.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square canvas, or height and width, in pixels.
+        scale_range : tuple of float, optional
+            Range of the scale. Default: (0.1, 2).
+        fill : float or tuple of float, optional
+            Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0, the smaller one
+            first, or ``fill`` is neither a finite number nor three of them.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> jitter = fb.Image.scale_jitter(1024, scale_range=(0.5, 1.5)).flip()
+        """
+    @staticmethod
+    def random_iou_crop(
+        size: int | tuple[int, int],
+        *,
+        boxes: str,
+        min_scale: float | None = None,
+        max_scale: float | None = None,
+        min_aspect_ratio: float | None = None,
+        max_aspect_ratio: float | None = None,
+        sampler_options: Iterable[float] | None = None,
+        trials: int | None = None,
+    ) -> Image:
+        """A random box around boxes of the image, resized: torchvision's ``RandomIoUCrop`` and ``Resize``.
+
+        The box holds the centre of a box of the image, and overlaps one of those by at least an intersection over
+        union that is drawn from ``sampler_options``; with 1 the whole image is shown. So is an image without boxes.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square, or height and width, in pixels.
+        boxes : str
+            The column of boxes, for which ``decode`` has :class:`Boxes` of this image.
+        min_scale, max_scale : float, optional
+            Range of each side's share of the image's. Default: 0.3 and 1.
+        min_aspect_ratio, max_aspect_ratio : float, optional
+            Range of width over height. Default: 0.5 and 2.
+        sampler_options : iterable of float, optional
+            The least overlaps. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+        trials : int, optional
+            The boxes that are tried for one least overlap, before another one is drawn. Default: 40.
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, a range does not have the smaller number first, both above 0, a scale
+            is above 1, there is no overlap to draw, or ``trials`` is not from 1 to 10,000.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> decode = {
+        ...     "image": fb.Image.random_iou_crop(300, boxes="objects.bbox").flip(),
+        ...     "objects.bbox": fb.Boxes(of="image", format="xywh", min_visible=0.25),
+        ... }
         """
     def ragged(self) -> Image:
         """Delivers each image of :meth:`fit` in its own size, without a canvas.

@@ -33,6 +33,9 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Interpolation = Literal["nearest", "bilinear"]
 """The interpolation of the pixels of a rotated image."""
 
+PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
+"""The content of the padding of a random crop."""
+
 Resampling = Literal["bilinear", "bicubic", "lanczos"]
 """The filter of a resize."""
 

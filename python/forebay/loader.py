@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from .categories import Hash, Vocabulary
     from .choices import TensorType
-    from .columns.boxes_and_masks import Boxes, Keypoints, Mask
+    from .columns.boxes_and_masks import Boxes, Keypoints, Mask, Masks
     from .columns.clip import Clip
     from .columns.pad import Pad
     from .columns.stack import Stack
@@ -161,10 +161,11 @@ class Loader:
         ``columns``, ``flatten`` and ``filter``, which use stored names. Default: none.
     flatten : bool or iterable of str, default False
         Deliver the fields of all structures, or of the named ones, as columns such as ``meta.author``, at any depth.
+        A list of structures that is named becomes a list for each field, such as ``objects.bbox``.
     cast : mapping from str to dtype, optional
         Types to cast values to: ``{"price": "float32"}``. A value that the type cannot hold is a bad row. ``filter``
         sees the stored values, other parameters the new type. Default: none.
-    decode : mapping from str to Image, Views, Clip, Boxes, Keypoints, Mask, Tensor, Text, Json or None, optional
+    decode : mapping from str to Image, Views, Clip, Boxes, Keypoints, Mask, Masks, Tensor, Text, Json or None, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Columns of a data set that
         Petastorm wrote are decoded by its schema; None, for a column or for ``"*"``, turns that off. Default: as
         stored, so images are ``bytes``.
@@ -278,7 +279,9 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Views | Clip | Boxes | Keypoints | Mask | Tensor | Text | Json | None]
+        decode: Mapping[
+            str, _forebay.Image | Views | Clip | Boxes | Keypoints | Mask | Masks | Tensor | Text | Json | None
+        ]
         | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,

@@ -4,9 +4,9 @@ mod arguments;
 mod code;
 
 use arguments::{
-    Argument, amount, bits, channels, count, extent, filter, interpolation_of, level_of, levels, named_side,
-    named_truth, pixel_layout, pixel_type, pixels, policy_of, probability, range, raw_of, truth,
-    value_of_each,
+    Argument, amount, bits, channels, count, extent, filter, interpolation_of, level_of, levels, named_extent,
+    named_side, named_truth, number, padding_mode_of, padding_of, pixel_layout, pixel_type, pixels, policy_of,
+    probability, range, raw_of, several, sides, text, truth, value_of_each, whole_number,
 };
 use forebay::Image as Spec;
 use forebay::image::{AutoAugment, Interpolation, Layout, PixelType, Resampling, Size};
@@ -190,8 +190,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
-    ///     is neither ``True`` nor ``False``.
+    ///     A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or
+    ///     ``centered`` is neither ``True`` nor ``False``.
     #[staticmethod]
     #[pyo3(signature = (size, *, resize=None, fill=None, centered=None))]
     fn fit(
@@ -212,6 +212,243 @@ impl Image {
             && named_truth(centered, "centered")?
         {
             spec = spec.centered();
+        }
+        Image::with(py, spec)
+    }
+
+    /// A random box of the image, which is not resized: torchvision's ``RandomCrop``.
+    ///
+    /// The image may be padded first. An image that is smaller than the crop is padded on both sides by what
+    /// it lacks, as with ``pad_if_needed=True``. Flips mirror the crop with its padding.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square, or height and width, in pixels.
+    /// padding : int or tuple of int, optional
+    ///     Pixels on each side; left and right, then top and bottom; or left, top, right and bottom. Default:
+    ///     0.
+    /// fill : float or tuple of float, optional
+    ///     Value of the padding, or a value for each of three channels, in the delivered number type.
+    ///     Default: 0.
+    /// padding_mode : {"constant", "edge", "reflect", "symmetric"}, optional
+    ///     The content of the padding: ``fill``, or the image's last pixel, or the image mirrored without or
+    ///     with its last pixel. Default: "constant".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, ``padding`` is not 1, 2 or 4 ints, constant padding is as
+    ///     large as the crop, or ``fill`` is given with another mode.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> cifar = fb.Image.random_crop(32, padding=4, padding_mode="reflect").flip()
+    #[staticmethod]
+    #[pyo3(signature = (size, *, padding=None, fill=None, padding_mode=None))]
+    fn random_crop(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        padding: Option<Argument>,
+        fill: Option<Argument>,
+        padding_mode: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec = Spec::random_crop(size);
+        if let Some(padding) = padding {
+            spec = spec.padding(padding_of(padding)?);
+        }
+        if let Some(fill) = fill {
+            spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        if let Some(mode) = padding_mode {
+            spec = spec.padding_mode(padding_mode_of(mode)?);
+        }
+        Image::with(py, spec)
+    }
+
+    /// The whole image in a random size on a canvas: torchvision's ``RandomShortestSize``, padded.
+    ///
+    /// The shorter side has a length that is drawn from ``min_size``, or less if the longer one then has no
+    /// room. A column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes the canvas.
+    ///
+    /// Parameters
+    /// ----------
+    /// min_size : int or iterable of int
+    ///     Lengths of the shorter side in pixels, from which one is drawn.
+    /// max_size : int or tuple of int
+    ///     Side of a square canvas, or height and width, in pixels.
+    /// fill : float or tuple of float, optional
+    ///     Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+    /// centered : bool, optional
+    ///     Whether the image is in the middle of the canvas. Default: in the upper left corner.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, there is no length to draw, or ``fill`` or ``centered`` is
+    ///     not what :meth:`fit` takes.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> detection = fb.Image.random_shortest_size(range(480, 801, 32), 1333).flip()
+    #[staticmethod]
+    #[pyo3(signature = (min_size, max_size, *, fill=None, centered=None))]
+    fn random_shortest_size(
+        py: Python<'_>,
+        min_size: Argument,
+        max_size: Argument,
+        fill: Option<Argument>,
+        centered: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec =
+            Spec::random_shortest_size(sides(min_size, "min_size")?, named_extent(max_size, "max_size")?);
+        if let Some(fill) = fill {
+            spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        if let Some(centered) = centered
+            && named_truth(centered, "centered")?
+        {
+            spec = spec.centered();
+        }
+        Image::with(py, spec)
+    }
+
+    /// The image scaled at random on a canvas: large-scale jitter, with torchvision's ``ScaleJitter``.
+    ///
+    /// The scale is drawn from a range, times the largest with which the whole image fits. A larger image is
+    /// cropped at random; a smaller one is in the upper left corner. A column ``<column>.size`` is delivered
+    /// as for :meth:`fit`.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square canvas, or height and width, in pixels.
+    /// scale_range : tuple of float, optional
+    ///     Range of the scale. Default: (0.1, 2).
+    /// fill : float or tuple of float, optional
+    ///     Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0, the
+    ///     smaller one first, or ``fill`` is neither a finite number nor three of them.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> jitter = fb.Image.scale_jitter(1024, scale_range=(0.5, 1.5)).flip()
+    #[staticmethod]
+    #[pyo3(signature = (size, *, scale_range=None, fill=None))]
+    fn scale_jitter(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        scale_range: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec = Spec::scale_jitter(size);
+        if let Some(scale) = scale_range {
+            spec = spec.scale(range(scale, "scale_range")?);
+        }
+        if let Some(fill) = fill {
+            spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        Image::with(py, spec)
+    }
+
+    /// A random box around boxes of the image, resized: torchvision's ``RandomIoUCrop`` and ``Resize``.
+    ///
+    /// The box holds the centre of a box of the image, and overlaps one of those by at least an intersection
+    /// over union that is drawn from ``sampler_options``; with 1 the whole image is shown. So is an image
+    /// without boxes.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square, or height and width, in pixels.
+    /// boxes : str
+    ///     The column of boxes, for which ``decode`` has :class:`Boxes` of this image.
+    /// min_scale, max_scale : float, optional
+    ///     Range of each side's share of the image's. Default: 0.3 and 1.
+    /// min_aspect_ratio, max_aspect_ratio : float, optional
+    ///     Range of width over height. Default: 0.5 and 2.
+    /// sampler_options : iterable of float, optional
+    ///     The least overlaps. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+    /// trials : int, optional
+    ///     The boxes that are tried for one least overlap, before another one is drawn. Default: 40.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, a range does not have the smaller number first, both above
+    ///     0, a scale is above 1, there is no overlap to draw, or ``trials`` is not from 1 to 10,000.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> decode = {
+    /// ...     "image": fb.Image.random_iou_crop(300, boxes="objects.bbox").flip(),
+    /// ...     "objects.bbox": fb.Boxes(of="image", format="xywh", min_visible=0.25),
+    /// ... }
+    #[staticmethod]
+    #[pyo3(signature = (
+        size,
+        *,
+        boxes,
+        min_scale=None,
+        max_scale=None,
+        min_aspect_ratio=None,
+        max_aspect_ratio=None,
+        sampler_options=None,
+        trials=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are torchvision's, by keyword")]
+    fn random_iou_crop(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        boxes: Argument,
+        min_scale: Option<Argument>,
+        max_scale: Option<Argument>,
+        min_aspect_ratio: Option<Argument>,
+        max_aspect_ratio: Option<Argument>,
+        sampler_options: Option<Argument>,
+        trials: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec = Spec::random_iou_crop(size, text(boxes, "boxes")?);
+        if min_scale.is_some() || max_scale.is_some() {
+            spec = spec.scale((number(min_scale, "min_scale", 0.3)?, number(max_scale, "max_scale", 1.0)?));
+        }
+        if min_aspect_ratio.is_some() || max_aspect_ratio.is_some() {
+            let least = number(min_aspect_ratio, "min_aspect_ratio", 0.5)?;
+            spec = spec.ratio((least, number(max_aspect_ratio, "max_aspect_ratio", 2.0)?));
+        }
+        if let Some(options) = sampler_options {
+            spec = spec.sampler_options(several(options, "sampler_options")?);
+        }
+        if let Some(trials) = trials {
+            spec = spec.trials(whole_number(trials, "trials")?);
         }
         Image::with(py, spec)
     }
@@ -244,10 +481,11 @@ impl Image {
     /// Parameters
     /// ----------
     /// shape : tuple of int
-    ///     Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
-    ///     4 the first three are red, green and blue.
+    ///     Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey,
+    ///     with 3 or 4 the first three are red, green and blue.
     /// layout : {"NHWC", "NCHW"}, optional
-    ///     The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+    ///     The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default:
+    ///     "NHWC".
     ///
     /// Returns
     /// -------
@@ -257,8 +495,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
-    ///     no such order.
+    ///     ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4,
+    ///     or there is no such order.
     ///
     /// Examples
     /// --------

@@ -2,7 +2,7 @@
 
 use forebay::column::{BoxFormat, ClipLayout, FrameSampling, Tensor, TensorFormat};
 use forebay::filter::Op;
-use forebay::image::{Interpolation, Layout, MaskType, PixelType, Resampling};
+use forebay::image::{Interpolation, Layout, MaskType, PaddingMode, PixelType, Resampling};
 use forebay::samples::{Across, Frames};
 use forebay::{Shuffle, Tier};
 use pyo3::prelude::*;
@@ -21,6 +21,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("INTERPOLATIONS", &Interpolation::ALL.map(Interpolation::name))?;
     add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
+    add("PADDING_MODES", &PaddingMode::ALL.map(PaddingMode::name))?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
     add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;
     add("RESAMPLINGS", &Resampling::ALL.map(Resampling::name))?;

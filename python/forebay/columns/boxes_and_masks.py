@@ -15,7 +15,7 @@ from ..options.checks import named, whole
 if TYPE_CHECKING:
     from ..choices import BoxFormat, MaskType
 
-__all__ = ["Boxes", "Keypoints", "Mask"]
+__all__ = ["Boxes", "Keypoints", "Mask", "Masks"]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -42,11 +42,17 @@ class Boxes:
         height (YOLO).
     normalized : bool, default False
         Whether the stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
+    out_format : {"xyxy", "xywh", "cxcywh"}, optional
+        The four delivered numbers. Default: as stored.
+    out_normalized : bool, default False
+        Whether the delivered numbers are shares of the width and height of the delivered array, instead of pixels; of
+        ragged images, of each image's own.
     min_visible : float, default 0
         The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, boxes
         without area are dropped too.
     along : iterable of str, default ()
         Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as well. A
+        name may be a pattern, such as ``"objects.*"``, and the columns may be :class:`Keypoints` or :class:`Masks`. A
         list of another length is a bad row.
 
     Raises
@@ -69,6 +75,10 @@ class Boxes:
     """The meaning of the four numbers."""
     normalized: bool = False
     """Whether the stored numbers are shares of the image's width and height."""
+    out_format: BoxFormat | None = None
+    """The meaning of the four delivered numbers."""
+    out_normalized: bool = False
+    """Whether the delivered numbers are shares of the delivered width and height."""
     min_visible: float = 0.0
     """The least share of a box's area that must be visible."""
     along: Iterable[str] = field(default=())
@@ -77,8 +87,11 @@ class Boxes:
     def __post_init__(self) -> None:
         _column(self.of, "of")
         named(self.format, "format", BOX_FORMATS)
-        if not isinstance(self.normalized, bool):
-            raise InvalidError(f"normalized must be True or False, got {self.normalized!r}")
+        if self.out_format is not None:
+            named(self.out_format, "out_format", BOX_FORMATS)
+        for name in ("normalized", "out_normalized"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         share = self.min_visible
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share <= 1 or math.isnan(share):
             raise InvalidError(f"min_visible must be a number from 0 to 1, got {share!r}")
@@ -96,6 +109,8 @@ class Boxes:
                 "of": self.of,
                 "format": self.format,
                 "normalized": self.normalized,
+                "out_format": self.out_format,
+                "out_normalized": self.out_normalized,
                 "min_visible": self.min_visible,
                 "along": list(self.along),
             }
@@ -105,6 +120,8 @@ class Boxes:
         text = f"of={self.of!r}"
         text += "" if self.format == "xyxy" else f", format={self.format!r}"
         text += ", normalized=True" if self.normalized else ""
+        text += f", out_format={self.out_format!r}" if self.out_format else ""
+        text += ", out_normalized=True" if self.out_normalized else ""
         text += f", min_visible={self.min_visible!r}" if self.min_visible else ""
         text += f", along={list(self.along)!r}" if self.along else ""
         return f"forebay.Boxes({text})"
@@ -114,11 +131,12 @@ class Boxes:
 class Keypoints:
     """A column of points of an image: moved as it is cropped, resized and mirrored.
 
-    The column stores lists of ``[x, y]`` or ``[x, y, v]``, in int32, int64, float32 or float64. It is delivered as a
-    :class:`Ragged` whose ``values`` have shape ``(points, 2)`` or ``(points, 3)``: ``float32``, in pixels of the
-    delivered image. A third number, such as a visibility, is passed on. Points are not clipped: those outside of the
-    crop get coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; a rotated
-    one stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+    The column stores lists of ``[x, y]`` or ``[x, y, v]``, at any depth, or ``flat`` lists of several points, in int32,
+    int64, float32 or float64. It is delivered as a :class:`Ragged`: for a list of points in each row, its ``values``
+    have shape ``(points, 2)`` or ``(points, 3)``. They are ``float32``, in pixels of the delivered image. A third
+    number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get coordinates
+    outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; a rotated one stays on its
+    pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 
     Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a point
     with another number of finite values, is a bad row. With ``null_mask`` a null has no points; a null image that is
@@ -130,6 +148,9 @@ class Keypoints:
         The column of images, which is read and decoded as well.
     numbers : {2, 3}, optional
         The numbers of each point. Default: as many as the stored type has, or 2 if it does not say.
+    flat : bool, default False
+        Whether each of the innermost lists has the numbers of several points one after the other: COCO's keypoints,
+        with ``numbers=3``, and the polygons of its segmentation. They are delivered in the same form.
 
     Raises
     ------
@@ -146,6 +167,8 @@ class Keypoints:
     """The column of images."""
     numbers: int | None = None
     """The numbers of each point."""
+    flat: bool = False
+    """Whether each of the innermost lists has the numbers of several points."""
 
     def __post_init__(self) -> None:
         _column(self.of, "of")
@@ -153,14 +176,17 @@ class Keypoints:
             object.__setattr__(self, "numbers", whole(self.numbers, "numbers", 2))
             if self.numbers > 3:
                 raise InvalidError(f"numbers must be 2 or 3, got {self.numbers}")
+        if not isinstance(self.flat, bool):
+            raise InvalidError(f"flat must be True or False, got {self.flat!r}")
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""
-        return {"keypoints": {"of": self.of, "numbers": self.numbers}}
+        return {"keypoints": {"of": self.of, "numbers": self.numbers, "flat": self.flat}}
 
     def __repr__(self) -> str:
         numbers = "" if self.numbers is None else f", numbers={self.numbers}"
-        return f"forebay.Keypoints(of={self.of!r}{numbers})"
+        flat = ", flat=True" if self.flat else ""
+        return f"forebay.Keypoints(of={self.of!r}{numbers}{flat})"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -206,6 +232,53 @@ class Mask:
     def __repr__(self) -> str:
         dtype = "" if self.dtype == "uint8" else f", dtype={self.dtype!r}"
         return f"forebay.Mask(of={self.of!r}{dtype})"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Masks:
+    """A column with a mask for each object of an image: cropped, resized and mirrored with it, by the nearest pixel.
+
+    Each row stores a list with an item for each object: PNG of one channel, as bytes or ``struct<bytes, path>``, where
+    the object is not 0; COCO's run lengths, as ``struct<counts, size>`` or as text alone; or COCO's polygons, a list of
+    ``[x, y, x, y, ...]`` for each object, or one for each. The type says which. Polygons are drawn as pycocotools does.
+
+    It is delivered as a :class:`Ragged` whose ``values`` have shape ``(objects, H, W)``: ``uint8``, 1 for the object
+    and 0 elsewhere. If :class:`Boxes` name the column in ``along``, the masks of dropped boxes are dropped. A null, a
+    mask of another size than its image, run lengths that do not add up to it, or a polygon with fewer than three points
+    is a bad row. With ``null_mask`` a null has no masks; a null image that is delivered has none either.
+
+    Parameters
+    ----------
+    of : str
+        The column of images, which is read and decoded as well.
+
+    Raises
+    ------
+    InvalidError
+        An argument is invalid.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> decode = {
+    ...     "image": fb.Image.scale_jitter(1024).flip(),
+    ...     "objects.bbox": fb.Boxes(of="image", format="xywh", min_visible=0.1, along=["objects.*"]),
+    ...     "objects.segmentation": fb.Masks(of="image"),
+    ... }
+    """
+
+    of: str
+    """The column of images."""
+
+    def __post_init__(self) -> None:
+        _column(self.of, "of")
+
+    def _spec(self) -> dict[str, Any]:
+        """The value in the form that the library reads."""
+        return {"masks": {"of": self.of}}
+
+    def __repr__(self) -> str:
+        return f"forebay.Masks(of={self.of!r})"
 
 
 def _column(name: Any, argument: str) -> str:

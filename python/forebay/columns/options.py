@@ -9,7 +9,7 @@ from .. import _forebay
 from ..choices import TensorFormat, TensorType
 from ..errors import InvalidError
 from ..options.checks import kind_of, mapping
-from .boxes_and_masks import Boxes, Keypoints, Mask
+from .boxes_and_masks import Boxes, Keypoints, Mask, Masks
 from .clip import Clip
 from .encoding import Encoding
 from .fill import filler
@@ -52,8 +52,8 @@ COLUMN_OPTIONS = {
         "forebay.Image.resize(224, 224)",
         _or_none(
             _one_of(
-                (_forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Tensor, Text, Json),
-                "a forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Tensor, Text, Json or None",
+                (_forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Masks, Tensor, Text, Json),
+                "a forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Masks, Tensor, Text, Json or None",
             )
         ),
     ),
@@ -121,7 +121,7 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
         "decode": (_forebay.Image,),
         "views": (Views,),
         "clips": (Clip,),
-        "follow": (Boxes, Keypoints, Mask),
+        "follow": (Boxes, Keypoints, Mask, Masks),
         "tensors": (Tensor,),
         "texts": (Text, Json),
     }

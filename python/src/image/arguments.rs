@@ -1,7 +1,9 @@
 //! The arguments of `forebay.Image`'s methods, checked.
 
 use forebay::Image as Spec;
-use forebay::image::{AutoAugment, Interpolation, Layout, PixelType, Raw, Resampling, Size};
+use forebay::image::{
+    AutoAugment, Interpolation, Layout, Padding, PaddingMode, PixelType, Raw, Resampling, Size,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -23,17 +25,74 @@ pub(super) fn named_side(value: Argument, name: &str) -> PyResult<u32> {
 
 /// The side of a square, or a height and a width.
 pub(super) fn extent(value: Argument) -> PyResult<Size> {
+    named_extent(value, "size")
+}
+
+/// Like [`extent`], for an argument of another name.
+pub(super) fn named_extent(value: Argument, name: &str) -> PyResult<Size> {
     let both = || {
         let [height, width] = items(value)?;
         Some(Size::from((side(&height)?, side(&width)?)))
     };
     side(value).map(Size::from).or_else(both).ok_or_else(|| {
-        refused(
-            value,
-            "size",
-            &format!("an int from 1 to {}, or a height and a width of them", Spec::MAX_SIDE),
-        )
+        refused(value, name, &format!("an int from 1 to {}, or a height and a width of them", Spec::MAX_SIDE))
     })
+}
+
+/// A side in pixels, or several.
+pub(super) fn sides(value: Argument, name: &str) -> PyResult<Vec<u32>> {
+    if let Some(side) = side(value) {
+        return Ok(vec![side]);
+    }
+    let wanted = || refused(value, name, &format!("an int from 1 to {}, or several of them", Spec::MAX_SIDE));
+    let each = value.try_iter().map_err(|_| wanted())?;
+    each.map(|item| side(&item?).ok_or_else(wanted)).collect()
+}
+
+/// A text.
+pub(super) fn text(value: Argument, name: &str) -> PyResult<String> {
+    value.extract().map_err(|_| refused(value, name, "a str"))
+}
+
+/// A finite number, or its default if it is not given.
+pub(super) fn number(value: Option<Argument>, name: &str, default: f64) -> PyResult<f64> {
+    let Some(value) = value else { return Ok(default) };
+    float(value).filter(|number| number.is_finite()).ok_or_else(|| refused(value, name, "a finite number"))
+}
+
+/// An int that fits 32 bits.
+pub(super) fn whole_number(value: Argument, name: &str) -> PyResult<u32> {
+    let number = int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+    number.ok_or_else(|| refused(value, name, "an int of at least 0"))
+}
+
+/// Several numbers.
+pub(super) fn several(value: Argument, name: &str) -> PyResult<Vec<f64>> {
+    let wanted = || refused(value, name, "several numbers");
+    let each = value.try_iter().map_err(|_| wanted())?;
+    each.map(|item| float(&item?).ok_or_else(wanted)).collect()
+}
+
+/// The pixels beside an image: on each side, across and down, or left, top, right and bottom.
+pub(super) fn padding_of(value: Argument) -> PyResult<Padding> {
+    let whole = |value: Argument| int(value, 0..=u64::from(Spec::MAX_SIDE)).map(|pixels| pixels as u32);
+    let two = || {
+        let [across, down] = items(value)?;
+        Some(Padding::from((whole(&across)?, whole(&down)?)))
+    };
+    let four = || {
+        let [left, top, right, bottom] = items(value)?;
+        Some(Padding::from((whole(&left)?, whole(&top)?, whole(&right)?, whole(&bottom)?)))
+    };
+    let padding = whole(value).map(Padding::from).or_else(two).or_else(four);
+    padding.ok_or_else(|| refused(value, "padding", "an int of at least 0, or two or four of them"))
+}
+
+pub(super) fn padding_mode_of(value: Argument) -> PyResult<PaddingMode> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<PaddingMode>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "padding_mode", &one_of(&PaddingMode::ALL.map(PaddingMode::name)))),
+    }
 }
 
 /// A range of numbers above 0.

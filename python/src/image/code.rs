@@ -19,7 +19,28 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
     let (height, width) = (&spec["size"]["height"], &spec["size"]["width"]);
     let size = if height == width { height.to_string() } else { format!("({height}, {width})") };
     let mut code = String::from("forebay.Image.");
+    let of_canvas = |code: &mut String| {
+        if !spec["fill"].is_null() {
+            code.push_str(&format!(", fill={}", triple(&spec["fill"])));
+        }
+        if !spec["centered"].is_null() {
+            code.push_str(", centered=True");
+        }
+        code.push(')');
+    };
     match spec["framing"].as_str() {
+        None if !spec["framing"]["random_iou_crop"].is_null() => code.push_str(&iou_crop(&spec, &size)),
+        None => {
+            code.push_str(&unresized(&spec["framing"], &size));
+            of_canvas(&mut code);
+        }
+        Some("scale_jitter") => {
+            code.push_str(&format!("scale_jitter({size}"));
+            if !spec["scale"].is_null() {
+                code.push_str(&format!(", scale_range={}", pair(&spec["scale"])));
+            }
+            of_canvas(&mut code);
+        }
         Some("resize") => code.push_str(&format!("resize({height}, {width})")),
         Some("center_crop") => {
             code.push_str(&format!("center_crop({size}"));
@@ -33,13 +54,7 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
             if !spec["shorter"].is_null() {
                 code.push_str(&format!(", resize={}", spec["shorter"]));
             }
-            if !spec["fill"].is_null() {
-                code.push_str(&format!(", fill={}", triple(&spec["fill"])));
-            }
-            if !spec["centered"].is_null() {
-                code.push_str(", centered=True");
-            }
-            code.push(')');
+            of_canvas(&mut code);
         }
         framing => {
             code.push_str(&format!("{}({size}", framing.unwrap_or("?")));
@@ -156,4 +171,43 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
         code.push_str(&format!(".of({})", Value::from(of)));
     }
     Ok(code)
+}
+
+/// The call for a random crop, or for a random size, without the arguments of the canvas.
+fn unresized(framing: &Value, size: &str) -> String {
+    let sizes = &framing["random_shortest_size"];
+    if !sizes.is_null() {
+        return format!("random_shortest_size({}, {size}", sizes["min_size"]);
+    }
+    let crop = &framing["random_crop"];
+    let mut code = format!("random_crop({size}");
+    let padding =
+        ["left", "top", "right", "bottom"].map(|side| crop["padding"][side].as_u64().unwrap_or_default());
+    if padding != [0; 4] {
+        let [left, top, right, bottom] = padding;
+        code.push_str(&format!(", padding=({left}, {top}, {right}, {bottom})"));
+    }
+    if crop["mode"] != "constant" {
+        code.push_str(&format!(", padding_mode={}", crop["mode"]));
+    }
+    code
+}
+
+/// The call for a crop around boxes.
+fn iou_crop(spec: &Value, size: &str) -> String {
+    let crop = &spec["framing"]["random_iou_crop"];
+    let mut code = format!("random_iou_crop({size}, boxes={}", crop["boxes"]);
+    let (scale, ratio) = (&spec["scale"], &spec["ratio"]);
+    for (name, number) in [
+        ("min_scale", &scale[0]),
+        ("max_scale", &scale[1]),
+        ("min_aspect_ratio", &ratio[0]),
+        ("max_aspect_ratio", &ratio[1]),
+    ] {
+        if !number.is_null() {
+            code.push_str(&format!(", {name}={number}"));
+        }
+    }
+    code.push_str(&format!(", sampler_options={}, trials={})", crop["sampler_options"], crop["trials"]));
+    code
 }
