@@ -4,9 +4,9 @@ mod arguments;
 mod code;
 
 use arguments::{
-    Argument, amount, bits, channels, count, extent, filter, interpolation_of, level_of, levels, named_extent,
-    named_side, named_truth, number, padding_mode_of, padding_of, pixel_layout, pixel_type, pixels, policy_of,
-    probability, range, raw_of, several, sides, text, truth, value_of_each, whole_number,
+    Argument, amount, bits, channels, count, extent, filter, interpolation_of, level_of, levels,
+    named_extent, named_side, named_truth, number, padding_mode_of, padding_of, pixel_layout, pixel_type,
+    pixels, policy_of, probability, range, raw_of, several, sides, text, truth, value_of_each, whole_number,
 };
 use forebay::Image as Spec;
 use forebay::image::{AutoAugment, Interpolation, Layout, PixelType, Resampling, Size};

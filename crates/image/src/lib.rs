@@ -142,7 +142,5 @@ pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
 pub use probe::probe;
 pub use sniff::is_jpeg;
-pub use spec::{
-    AutoAugment, Image, Interpolation, Padding, PaddingMode, Raw, Resampling, Size,
-};
+pub use spec::{AutoAugment, Image, Interpolation, Padding, PaddingMode, Raw, Resampling, Size};
 pub use workspace::Workspace;
