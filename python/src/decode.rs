@@ -45,10 +45,9 @@ const BYTES_PER_TURN: usize = 16 << 20;
 /// seed, epoch : int, default 0
 ///     Seed and epoch of the random draws.
 /// rows : int or sequence of int, optional
-///     Row number of the first image, after which the others are counted, or that of each. Default: 0 for
-///     the first. Images with equal seed, epoch, row number and column have equal draws. They are those
-///     of a loader with this seed and epoch for the row with this number in its data set, in the stored
-///     order.
+///     Row number of the first image, after which the others are counted, or one for each. Default: 0 for
+///     the first. Images with equal seed, epoch, row number and column have equal draws: the draws of a
+///     loader with this seed and epoch for the row with this number in its data set, in the stored order.
 /// column : str, default "image"
 ///     Name of the column that the loader would read.
 /// out : numpy.ndarray, optional

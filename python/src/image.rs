@@ -1012,7 +1012,8 @@ impl Image {
         Image::with(py, self.spec().random_adjust_sharpness(amount(Some(factor), "factor")?, p))
     }
 
-    /// Stretches the levels of each channel to the whole range at random, like torchvision's ``RandomAutocontrast``.
+    /// Stretches the levels of each channel to the whole range at random, like torchvision's
+    /// ``RandomAutocontrast``.
     ///
     /// Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
     /// sharpness, autocontrast and equalize.

@@ -114,7 +114,8 @@ impl Loader {
         Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
-    /// The key that random operations on the batches of a step are drawn from, which is the same on all ranks.
+    /// The key that random operations on the batches of a step are drawn from, which is the same on all
+    /// ranks.
     fn step_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
         Ok(step.receipt().batch_key(seed(self.loader.get(py)?), u32::MAX))
     }

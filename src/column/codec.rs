@@ -354,7 +354,7 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
 /// The sizes of values that were moved together.
 #[derive(Debug)]
 pub(crate) enum PackedValues {
-    /// Those of [`images`](super::images) in their own sizes.
+    /// The sizes of [`images`](super::images) in their own sizes.
     Images(Vec<Size>),
     /// The numbers of images of [`clips`](super::clips).
     Clips(Vec<usize>),

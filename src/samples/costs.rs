@@ -1,4 +1,4 @@
-//! What samples cost, from what their rows cost.
+//! The cost of samples, from the costs of their rows.
 
 use super::{EpochSamples, NO_LENGTH, Pack, SampleIndex, SampleRows};
 

@@ -185,7 +185,7 @@ impl Window {
     }
 
     /// Delivers rows that are this far from each other: with 4, the rows 0, 4, 8 and so on of a window, which
-    /// then spans so many more rows. For windows of [`rows`](Self::rows). Default: 1.
+    /// then spans nearly four times as many rows. For windows of [`rows`](Self::rows). Default: 1.
     ///
     /// ```
     /// use forebay::samples::Window;

@@ -16,7 +16,6 @@
 use std::sync::Arc;
 
 use super::draw::{Draws, Purpose};
-use super::lane::Part;
 
 /// The number of different ranks.
 const RANKS: usize = 1 << 16;
@@ -62,9 +61,9 @@ impl CostRanks {
         self.of_groups.iter().map(|ranks| size_of_val(&**ranks) as u64).sum()
     }
 
-    /// The rank of a row of a part.
-    pub(super) fn of_row(&self, part: &Part, row: u32) -> u16 {
-        self.of_groups[part.group as usize][(part.start + row) as usize]
+    /// The rank of a row of a row group.
+    pub(super) fn of_row(&self, group: u32, row: u32) -> u16 {
+        self.of_groups[group as usize][row as usize]
     }
 }
 
@@ -215,9 +214,8 @@ mod tests {
         let costs: Vec<f32> = (0..64).map(|row| (row * 7 % 64) as f32).collect();
         let ranks = Arc::new(CostRanks::new(&[vec![costs.clone()]]));
         let balance = Balance::new(ranks.clone(), 5, 0);
-        let part = Part { group: 0, start: 0, rows: 64 };
         let mut rows: Vec<u32> = (0..64).collect();
-        balance.arrange(&mut rows, 0, |row| ranks.of_row(&part, *row));
+        balance.arrange(&mut rows, 0, |row| ranks.of_row(0, *row));
         assert_eq!(rows.iter().collect::<HashSet<_>>().len(), 64);
         for batch in rows.chunks(8) {
             let strata: HashSet<u32> = batch.iter().map(|row| costs[*row as usize] as u32 / 8).collect();

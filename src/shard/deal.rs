@@ -125,7 +125,8 @@ impl Deals {
                 let rows = &mut rows[share];
                 slot_draws(lane, slot).shuffle(rows);
                 if let Some(balance) = lane.balance() {
-                    let rank = |row: &u32| balance.ranks().of_row(&lane.parts()[part], *row);
+                    let Part { group, start, .. } = lane.parts()[part];
+                    let rank = |row: &u32| balance.ranks().of_row(group, start + row);
                     balance.arrange(rows, lane.slot_start(slot), rank);
                 }
                 continue;
@@ -186,8 +187,9 @@ impl Deals {
         known.retain(|(of, part), _| *of != number || *part >= oldest);
         let of_part = |part: usize| {
             let made = || {
+                let Part { group, start, .. } = lane.parts()[part];
                 let rows = permuted(lane, part).unwrap_or_default();
-                rows.iter().map(|row| balance.ranks().of_row(&lane.parts()[part], *row)).collect()
+                rows.iter().map(|row| balance.ranks().of_row(group, start + row)).collect()
             };
             known.entry((number, part)).or_insert_with(made).clone()
         };

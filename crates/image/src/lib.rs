@@ -62,9 +62,9 @@
 //! # What it is not
 //!
 //! It starts no threads and has no batches: the caller owns both, and adds the place (file, row, column) to
-//! an error. [`decode_many`] works on the caller's pool. It does not draw or edit, and it encodes nothing but the JPEGs of [`encode_jpeg`]. AVIF, HEIC
-//! and JPEG XL are refused by name. The crate `forebay` builds on this one, and feeds training from data sets
-//! in Parquet.
+//! an error. [`decode_many`] works on the caller's pool. It does not draw or edit, and it encodes nothing
+//! but the JPEGs of [`encode_jpeg`]. AVIF, HEIC and JPEG XL are refused by name. The crate `forebay` builds
+//! on this one, and feeds training from data sets in Parquet.
 //!
 //! # How it is built
 //!

@@ -1,4 +1,4 @@
-//! What is done with images that cannot be decoded.
+//! The treatment of images that cannot be decoded.
 
 use forebay::{Error, ErrorKind, Place, Result};
 use pyo3::prelude::*;

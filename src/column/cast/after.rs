@@ -17,8 +17,8 @@ struct CastAfter {
     to: DataType,
 }
 
-/// The same column, whose values are cast to `to` last of all. A column that has this type, or does not gather
-/// its values, stays as it is.
+/// The same column, whose values are cast to `to` last of all. A column that has this type, or does not
+/// gather its values, stays as it is.
 ///
 /// # Errors
 /// `Invalid` for a column that cannot be cast.

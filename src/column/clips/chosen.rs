@@ -9,7 +9,7 @@
 
 use forebay_image::RowKey;
 
-use super::spec::FrameSampling;
+use super::sampling::FrameSampling;
 use crate::column::ViewTag;
 
 /// Which images a clip has.

@@ -2,9 +2,11 @@
 
 mod chosen;
 mod codec;
+mod sampling;
 mod slots;
 mod spec;
 
 pub(crate) use codec::ClipCodec;
+pub use sampling::FrameSampling;
 pub(crate) use slots::clips;
-pub use spec::{Clip, ClipLayout, FrameSampling};
+pub use spec::{Clip, ClipLayout};

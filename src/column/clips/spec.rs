@@ -5,6 +5,7 @@ use forebay_image::{Image, Layout};
 use serde::{Deserialize, Serialize};
 
 use super::chosen::Chosen;
+use super::sampling::FrameSampling;
 use crate::batch::Fill;
 use crate::column::ColumnOption;
 use crate::samples::Frames;
@@ -54,31 +55,6 @@ pub struct Clip {
     draws: Frames,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     layout: Option<ClipLayout>,
-}
-
-/// How the images of a [`Clip`] are chosen.
-///
-/// ```
-/// use forebay::column::FrameSampling;
-///
-/// assert_eq!(FrameSampling::default(), FrameSampling::Even);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum FrameSampling {
-    /// The middle image of each of as many equal parts as there are images; with a stride, those in the
-    /// middle.
-    #[default]
-    Even,
-    /// A random image of each part; with a stride, a random beginning. The draws depend on the seed, the
-    /// epoch and the row.
-    Random,
-}
-
-impl FrameSampling {
-    /// The names of the variants in Python and in JSON.
-    pub const NAMES: [&str; 2] = ["even", "random"];
 }
 
 /// The order of the axes of a batch of [`Clip`]s: N clips, T images, C channels, H rows, W columns.

@@ -302,8 +302,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Orders rows by what they cost, so that all ranks have about the same work in each step, and so have the
-    /// steps. The cost of a row is its number in a column, or the length of its list or text there; with
+    /// Orders rows by what they cost, so that all ranks have about the same work in each step, and so have
+    /// the steps. The cost of a row is its number in a column, or the length of its list or text there; with
     /// several columns, up to four, all of them are balanced. A bucket costs as much as its rows together. A
     /// pack does too, except by the column that is packed: then its cost is the sum of the squares of the
     /// lengths in it, the work of attention within documents.

@@ -9,9 +9,9 @@ use super::texts::TextColumn;
 use crate::reader::numbers::{CheckedChunk, KeptLevels, NumberColumn};
 
 /// A leaf that is decoded chunk by chunk, until a chunk is unusual.
-pub(in crate::reader) struct NestedLeaf<'a>(Kind<'a>);
+pub(in crate::reader) struct NestedLeaf<'a>(LeafColumn<'a>);
 
-enum Kind<'a> {
+enum LeafColumn<'a> {
     Numbers(NumberColumn<'a>),
     Texts(TextColumn<'a>),
 }
@@ -19,8 +19,10 @@ enum Kind<'a> {
 impl<'a> NestedLeaf<'a> {
     pub(super) fn for_field(field: &'a Field, column: &'a ColumnDescriptor) -> Option<Self> {
         let kind = match field.data_type() {
-            DataType::Utf8View | DataType::BinaryView => TextColumn::for_leaf(field, column).map(Kind::Texts),
-            _ => NumberColumn::for_leaf(field, column).map(Kind::Numbers),
+            DataType::Utf8View | DataType::BinaryView => {
+                TextColumn::for_leaf(field, column).map(LeafColumn::Texts)
+            }
+            _ => NumberColumn::for_leaf(field, column).map(LeafColumn::Numbers),
         };
         kind.map(NestedLeaf)
     }
@@ -28,32 +30,32 @@ impl<'a> NestedLeaf<'a> {
     /// Decodes the next column chunk.
     pub(in crate::reader) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         match &mut self.0 {
-            Kind::Numbers(column) => column.append(chunk),
-            Kind::Texts(column) => column.append(chunk),
+            LeafColumn::Numbers(column) => column.append(chunk),
+            LeafColumn::Texts(column) => column.append(chunk),
         }
     }
 
     /// Whether a chunk was left to the Parquet crate although it must be damaged.
     pub(in crate::reader) fn is_damaged(&self) -> bool {
         match &self.0 {
-            Kind::Numbers(column) => column.is_damaged(),
+            LeafColumn::Numbers(column) => column.is_damaged(),
             // The Parquet crate reports damaged texts itself.
-            Kind::Texts(_) => false,
+            LeafColumn::Texts(_) => false,
         }
     }
 
     pub(super) fn levels(&self) -> Option<&KeptLevels> {
         match &self.0 {
-            Kind::Numbers(column) => column.levels(),
-            Kind::Texts(column) => Some(column.levels()),
+            LeafColumn::Numbers(column) => column.levels(),
+            LeafColumn::Texts(column) => Some(column.levels()),
         }
     }
 
     /// The array of `len` values, including nulls.
     pub(super) fn finish(self, len: usize, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
         match self.0 {
-            Kind::Numbers(column) => column.finish_leaf(len, nulls),
-            Kind::Texts(column) => column.finish(len, nulls),
+            LeafColumn::Numbers(column) => column.finish_leaf(len, nulls),
+            LeafColumn::Texts(column) => column.finish(len, nulls),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::shape::{NodeShape, Shape};
 use crate::reader::integers::{GROUP, NumberRun, Runs, bits, unpack};
 use crate::reader::numbers::{KeptLevels, PageLevels, Validity};
 
-/// What the definition levels of a leaf say of the nodes on its path, from the root to the leaf.
+/// The meaning of a leaf's definition levels for the nodes on its path, from the root to the leaf.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct LeafLevels {
     pub(super) nodes: Vec<NodeLevels>,

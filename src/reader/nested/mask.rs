@@ -76,7 +76,7 @@ mod tests {
         for width in 1..=WIDEST {
             let numbers: [u8; 8] = std::array::from_fn(|at| (at * 5 + 3) as u8 & ((1 << width) - 1));
             let packed = numbers.iter().rev().fold(0, |packed, number| packed << width | u64::from(*number));
-            // What follows the eight numbers does not matter.
+            // The bits after the eight numbers do not matter.
             let more = packed | (u64::MAX << (8 * width - 1) << 1);
             assert_eq!(spread_eight(more, width).to_le_bytes(), numbers, "{width} bits");
         }

@@ -3,7 +3,7 @@
 
 use forebay_arrow::buffer::NullBuffer;
 
-/// What a leaf says of each node on its path, from the root of the column to the leaf itself.
+/// The shape of each node on the path of a leaf, from the root of the column to the leaf itself.
 pub(super) struct Shape(pub(super) Vec<NodeShape>);
 
 /// The shape of one node.

@@ -20,10 +20,10 @@ pub(super) struct Tree {
     leaf: usize,
     /// The number of nodes above.
     depth: usize,
-    kind: Kind,
+    kind: NodeKind,
 }
 
-enum Kind {
+enum NodeKind {
     Leaf,
     Structure(Fields, Vec<Tree>),
     /// A list of any type, or a map, of this type.
@@ -42,8 +42,8 @@ pub(super) struct Branch<'a> {
     pub(super) shared: usize,
 }
 
-/// The nodes of a column that is nested, and its leaves; `None` if it is not, or if it is stored in an unusual
-/// form. `leaves` has each leaf of the column in the file, if it is read.
+/// The nodes of a column that is nested, and its leaves; `None` if it is not, or if it is stored in an
+/// unusual form. `leaves` has each leaf of the column in the file, if it is read.
 pub(super) fn of_column<'a>(
     field: &'a Field,
     root: &Type,
@@ -51,7 +51,7 @@ pub(super) fn of_column<'a>(
 ) -> Option<(Tree, Branches<'a>)> {
     root.is_group().then_some(())?;
     let mut builder =
-        Builder { leaves: leaves.iter(), branches: Vec::new(), path: LeafLevels::default(), shared: 0 };
+        TreeBuilder { leaves: leaves.iter(), branches: Vec::new(), path: LeafLevels::default(), shared: 0 };
     let (tree, _) = builder.node(field, root)??;
     // Leaves that are left are not those of the type.
     builder.leaves.next().is_none().then_some((tree, builder.branches))
@@ -60,7 +60,7 @@ pub(super) fn of_column<'a>(
 /// A node that is read, with its field; `None` if nothing of it is read.
 type Found = Option<(Tree, FieldRef)>;
 
-struct Builder<'a, 'b> {
+struct TreeBuilder<'a, 'b> {
     leaves: std::slice::Iter<'b, Option<&'a ColumnDescriptor>>,
     branches: Branches<'a>,
     /// The nodes down to the present one.
@@ -69,7 +69,7 @@ struct Builder<'a, 'b> {
     shared: usize,
 }
 
-impl<'a> Builder<'a, '_> {
+impl<'a> TreeBuilder<'a, '_> {
     /// The node of a field and everything below; `None` if it is stored in an unusual form.
     fn node(&mut self, field: &'a Field, stored: &Type) -> Option<Found> {
         let info = stored.get_basic_info();
@@ -96,7 +96,7 @@ impl<'a> Builder<'a, '_> {
         }))
     }
 
-    fn leaf(&mut self, field: &'a Field, stored: &Type) -> Option<Option<(Kind, DataType)>> {
+    fn leaf(&mut self, field: &'a Field, stored: &Type) -> Option<Option<(NodeKind, DataType)>> {
         stored.is_primitive().then_some(())?;
         let Some(column) = *self.leaves.next()? else { return Some(None) };
         self.push(NodeLevels::Value(self.path.definition));
@@ -106,10 +106,10 @@ impl<'a> Builder<'a, '_> {
         is_of_column.then_some(())?;
         let shared = std::mem::replace(&mut self.shared, levels.nodes.len());
         self.branches.push(Branch { field, column, levels, shared });
-        Some(Some((Kind::Leaf, field.data_type().clone())))
+        Some(Some((NodeKind::Leaf, field.data_type().clone())))
     }
 
-    fn structure(&mut self, fields: &'a Fields, stored: &Type) -> Option<Option<(Kind, DataType)>> {
+    fn structure(&mut self, fields: &'a Fields, stored: &Type) -> Option<Option<(NodeKind, DataType)>> {
         (stored.is_group() && stored.get_fields().len() == fields.len()).then_some(())?;
         self.push(NodeLevels::Value(self.path.definition));
         let (mut kept, mut trees) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
@@ -121,7 +121,10 @@ impl<'a> Builder<'a, '_> {
             }
         }
         let fields = Fields::from(kept);
-        Some((!trees.is_empty()).then(|| (Kind::Structure(fields.clone(), trees), DataType::Struct(fields))))
+        Some(
+            (!trees.is_empty())
+                .then(|| (NodeKind::Structure(fields.clone(), trees), DataType::Struct(fields))),
+        )
     }
 
     /// A list in the usual three levels: the list, a repeated group, and the item.
@@ -130,7 +133,7 @@ impl<'a> Builder<'a, '_> {
         field: &'a Field,
         item: &'a FieldRef,
         stored: &Type,
-    ) -> Option<Option<(Kind, DataType)>> {
+    ) -> Option<Option<(NodeKind, DataType)>> {
         let repeated = repeated(stored)?;
         let [stored_item] = repeated.get_fields() else { return None };
         // Groups of these names are items themselves, according to the format.
@@ -144,7 +147,7 @@ impl<'a> Builder<'a, '_> {
                 DataType::FixedSizeList(_, length) => DataType::FixedSizeList(item, *length),
                 _ => DataType::List(item),
             };
-            (Kind::List(data_type.clone(), Box::new(tree)), data_type)
+            (NodeKind::List(data_type.clone(), Box::new(tree)), data_type)
         }))
     }
 
@@ -154,7 +157,7 @@ impl<'a> Builder<'a, '_> {
         field: &'a Field,
         entries: &'a FieldRef,
         stored: &Type,
-    ) -> Option<Option<(Kind, DataType)>> {
+    ) -> Option<Option<(NodeKind, DataType)>> {
         let repeated = repeated(stored)?;
         let DataType::Struct(fields) = entries.data_type() else { return None };
         let [key, value] = &fields[..] else { return None };
@@ -166,9 +169,9 @@ impl<'a> Builder<'a, '_> {
         let (key_tree, _) = self.node(key, stored_key)??;
         let (value_tree, of_value) = self.node(value, stored_value)??;
         (of_value.data_type() == value.data_type()).then_some(())?;
-        let kind = Kind::Structure(fields.clone(), vec![key_tree, value_tree]);
+        let kind = NodeKind::Structure(fields.clone(), vec![key_tree, value_tree]);
         let data_type = field.data_type().clone();
-        Some(Some((Kind::List(data_type.clone(), Box::new(Tree { leaf, depth, kind })), data_type)))
+        Some(Some((NodeKind::List(data_type.clone(), Box::new(Tree { leaf, depth, kind })), data_type)))
     }
 
     /// Begins the items of a list or map.
@@ -200,16 +203,16 @@ pub(super) fn array<'a>(
 ) -> Option<ArrayRef> {
     let shape = &shapes[tree.leaf];
     match &tree.kind {
-        Kind::Leaf => {
+        NodeKind::Leaf => {
             let (len, nulls) = shape.values(tree.depth)?;
             leaves.next()?.finish(len, nulls)
         }
-        Kind::Structure(fields, trees) => {
+        NodeKind::Structure(fields, trees) => {
             let (len, nulls) = shape.values(tree.depth)?;
             let columns = trees.iter().map(|tree| array(tree, shapes, leaves)).collect::<Option<Vec<_>>>()?;
             Some(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, len).ok()?))
         }
-        Kind::List(data_type, item) => {
+        NodeKind::List(data_type, item) => {
             let items = array(item, shapes, leaves)?;
             let (offsets, nulls) = shape.lists(tree.depth)?;
             lists(data_type, offsets, items, nulls)

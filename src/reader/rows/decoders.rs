@@ -11,14 +11,14 @@ use crate::reader::numbers::{CheckedChunk, NumberColumn};
 /// The decoders of the leaf columns that are read.
 pub(super) struct Decoders<'a> {
     /// The decoder of each leaf, until it finds something unusual.
-    leaves: Vec<Option<Decoder<'a>>>,
+    leaves: Vec<Option<ColumnDecoder<'a>>>,
     /// For each leaf, the place of its column among those that are read.
     column_of: Vec<usize>,
     /// For each column, how its leaves are put together, if it is nested.
     nested: Vec<Option<NestedColumn<'a>>>,
 }
 
-enum Decoder<'a> {
+enum ColumnDecoder<'a> {
     /// The only leaf of a column.
     Column(NumberColumn<'a>),
     /// A leaf of a nested column.
@@ -69,7 +69,7 @@ impl<'a> Decoders<'a> {
         let Some(&first) = leaves.first() else { return };
         let (field, stored) = (columns.schema.field(root), columns.parquet.columns());
         if let Some(column) = NumberColumn::for_field(field, &stored[first], codes, rows) {
-            self.leaves[from] = Some(Decoder::Column(column));
+            self.leaves[from] = Some(ColumnDecoder::Column(column));
             return;
         }
         let root_type = columns.parquet.get_column_root(first);
@@ -89,7 +89,7 @@ impl<'a> Decoders<'a> {
             return;
         };
         for (to, leaf) in self.leaves[from..].iter_mut().zip(of_leaves) {
-            *to = Some(Decoder::Leaf(leaf));
+            *to = Some(ColumnDecoder::Leaf(leaf));
         }
         self.nested[at] = Some(nested);
     }
@@ -100,9 +100,9 @@ impl<'a> Decoders<'a> {
         let column = self.column_of[at];
         let (appended, is_damaged) = match &mut self.leaves[at] {
             None => return false,
-            Some(Decoder::Column(column)) => (column.append(chunk), column.is_damaged()),
-            Some(Decoder::Leaf(_)) if self.nested[column].is_none() => (None, false),
-            Some(Decoder::Leaf(leaf)) => (leaf.append(chunk), leaf.is_damaged()),
+            Some(ColumnDecoder::Column(column)) => (column.append(chunk), column.is_damaged()),
+            Some(ColumnDecoder::Leaf(_)) if self.nested[column].is_none() => (None, false),
+            Some(ColumnDecoder::Leaf(leaf)) => (leaf.append(chunk), leaf.is_damaged()),
         };
         if appended.is_some() {
             return false;
@@ -133,17 +133,17 @@ impl<'a> Decoders<'a> {
 }
 
 /// The array of a column from its leaves.
-fn finish<'a>(nested: Option<NestedColumn<'a>>, leaves: Vec<Decoder<'a>>) -> Option<ArrayRef> {
+fn finish<'a>(nested: Option<NestedColumn<'a>>, leaves: Vec<ColumnDecoder<'a>>) -> Option<ArrayRef> {
     let mut leaves = leaves.into_iter();
     let Some(nested) = nested else {
         return match leaves.next()? {
-            Decoder::Column(column) => column.finish(),
-            Decoder::Leaf(_) => None,
+            ColumnDecoder::Column(column) => column.finish(),
+            ColumnDecoder::Leaf(_) => None,
         };
     };
     let leaves = leaves.map(|leaf| match leaf {
-        Decoder::Leaf(leaf) => Some(leaf),
-        Decoder::Column(_) => None,
+        ColumnDecoder::Leaf(leaf) => Some(leaf),
+        ColumnDecoder::Column(_) => None,
     });
     nested.finish(leaves.collect::<Option<_>>()?)
 }

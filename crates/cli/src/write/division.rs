@@ -19,7 +19,7 @@ const MIN_ROW_GROUPS: u64 = 16;
 /// The number of row groups in a file.
 const ROW_GROUPS_PER_FILE: usize = 16;
 
-/// What is written, in the order in which it is written, and its division into files.
+/// The rows or tables that are written, in their order, and their division into files.
 pub(super) struct Division<'a> {
     source: &'a WriteSource,
     /// The rows of a source that has them in any order.

@@ -40,7 +40,7 @@ pub(super) enum ColourChange {
 
 /// A change that needs nothing but the pixel itself.
 #[derive(Clone, Copy)]
-enum Step {
+enum ColourStep {
     Levels { factor: f32, offset: f32 },
     Saturation { factor: f32, rest: f32 },
     Hue(f32),
@@ -49,17 +49,17 @@ enum Step {
 
 impl ColourChange {
     /// The change as a step, for an image with this mean grey at the time of the change.
-    fn step(self, mean: impl FnOnce() -> f32) -> Step {
+    fn step(self, mean: impl FnOnce() -> f32) -> ColourStep {
         match self {
-            ColourChange::Brightness(factor) => Step::Levels { factor: factor as f32, offset: 0.0 },
+            ColourChange::Brightness(factor) => ColourStep::Levels { factor: factor as f32, offset: 0.0 },
             ColourChange::Contrast(factor) => {
-                Step::Levels { factor: factor as f32, offset: mean() * (1.0 - factor) as f32 }
+                ColourStep::Levels { factor: factor as f32, offset: mean() * (1.0 - factor) as f32 }
             }
             ColourChange::Saturation(factor) => {
-                Step::Saturation { factor: factor as f32, rest: (1.0 - factor) as f32 }
+                ColourStep::Saturation { factor: factor as f32, rest: (1.0 - factor) as f32 }
             }
-            ColourChange::Hue(turns) => Step::Hue(turns as f32),
-            ColourChange::Grey => Step::Grey,
+            ColourChange::Hue(turns) => ColourStep::Hue(turns as f32),
+            ColourChange::Grey => ColourStep::Grey,
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &m
 }
 
 /// Makes the steps, and returns the sum of the grey levels of the result if it is wanted.
-fn pass(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+fn pass(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     if steps.is_empty() && !is_sum_wanted {
         return 0;
     }
@@ -98,13 +98,13 @@ fn pass(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool)
 /// [`pass_of`], compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn pass_avx2(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+fn pass_avx2(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     pass_of(steps, pixels, channels, is_sum_wanted)
 }
 
 #[inline(always)]
-fn pass_of(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
-    let is_by_level = steps.iter().all(|step| matches!(step, Step::Levels { .. })) && !is_sum_wanted;
+fn pass_of(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
+    let is_by_level = steps.iter().all(|step| matches!(step, ColourStep::Levels { .. })) && !is_sum_wanted;
     match channels {
         // Levels that change by themselves need not be separated into channels.
         _ if is_by_level => pass_blocks::<LUMA>(steps, pixels, false),
@@ -114,7 +114,7 @@ fn pass_of(steps: &[Step], pixels: &mut [u8], channels: usize, is_sum_wanted: bo
 }
 
 #[inline(always)]
-fn pass_blocks<const CHANNELS: usize>(steps: &[Step], pixels: &mut [u8], is_sum_wanted: bool) -> u64 {
+fn pass_blocks<const CHANNELS: usize>(steps: &[ColourStep], pixels: &mut [u8], is_sum_wanted: bool) -> u64 {
     let (pixels, _) = pixels.as_chunks_mut::<CHANNELS>();
     let (blocks, last) = pixels.as_chunks_mut::<BLOCK>();
     let mut sum = 0;
@@ -138,7 +138,7 @@ fn pass_blocks<const CHANNELS: usize>(steps: &[Step], pixels: &mut [u8], is_sum_
 
 #[inline(always)]
 fn pass_block<const CHANNELS: usize>(
-    steps: &[Step],
+    steps: &[ColourStep],
     pixels: &mut [[u8; CHANNELS]; BLOCK],
     is_sum_wanted: bool,
 ) -> u64 {
@@ -182,16 +182,16 @@ fn pass_block<const CHANNELS: usize>(
 /// Makes a step for all pixels of a block. The loops have no branches, so that the compiler makes several
 /// pixels at a time of them.
 #[inline(always)]
-fn apply<const CHANNELS: usize>(step: Step, planes: &mut Planes<CHANNELS>) {
+fn apply<const CHANNELS: usize>(step: ColourStep, planes: &mut Planes<CHANNELS>) {
     match step {
-        Step::Levels { factor, offset } => {
+        ColourStep::Levels { factor, offset } => {
             for value in planes.as_flattened_mut() {
                 *value = cut(*value * factor + offset);
             }
         }
         // An image of one channel is grey, and stays so.
         _ if CHANNELS == LUMA => {}
-        Step::Saturation { factor, rest } => {
+        ColourStep::Saturation { factor, rest } => {
             for at in 0..BLOCK {
                 let grey = level(planes, at) * rest;
                 for plane in planes.iter_mut() {
@@ -199,12 +199,12 @@ fn apply<const CHANNELS: usize>(step: Step, planes: &mut Planes<CHANNELS>) {
                 }
             }
         }
-        Step::Hue(turns) => {
+        ColourStep::Hue(turns) => {
             for at in 0..BLOCK {
                 turn(planes, at, turns);
             }
         }
-        Step::Grey => {
+        ColourStep::Grey => {
             for at in 0..BLOCK {
                 let grey = level(planes, at);
                 planes.iter_mut().for_each(|plane| plane[at] = grey);

@@ -14,7 +14,7 @@ const BITS: f32 = 8.0;
 
 /// A kind of operation, in torchvision's order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum OperationKind {
     Identity,
     ShearX,
     ShearY,
@@ -55,10 +55,10 @@ impl Ranges {
         Ranges { shear: 0.99, translate: [32.0; 2], rotate: 135.0, colour: 0.99, bits: 6.0 };
 }
 
-impl Kind {
+impl OperationKind {
     /// Whether the magnitude is negated with probability 1/2.
     pub(super) fn is_signed(self) -> bool {
-        use Kind::*;
+        use OperationKind::*;
         let is_moved = matches!(self, ShearX | ShearY | TranslateX | TranslateY | Rotate);
         is_moved || matches!(self, Brightness | Color | Contrast | Sharpness)
     }
@@ -74,17 +74,23 @@ impl Kind {
             f64::from(value)
         };
         match self {
-            Kind::ShearX | Kind::ShearY => step(0.0, ranges.shear),
-            Kind::TranslateX => step(0.0, ranges.translate[0]),
-            Kind::TranslateY => step(0.0, ranges.translate[1]),
-            Kind::Rotate => step(0.0, ranges.rotate),
-            Kind::Brightness | Kind::Color | Kind::Contrast | Kind::Sharpness => step(0.0, ranges.colour),
-            Kind::Posterize => {
+            OperationKind::ShearX | OperationKind::ShearY => step(0.0, ranges.shear),
+            OperationKind::TranslateX => step(0.0, ranges.translate[0]),
+            OperationKind::TranslateY => step(0.0, ranges.translate[1]),
+            OperationKind::Rotate => step(0.0, ranges.rotate),
+            OperationKind::Brightness
+            | OperationKind::Color
+            | OperationKind::Contrast
+            | OperationKind::Sharpness => step(0.0, ranges.colour),
+            OperationKind::Posterize => {
                 let removed = at as f32 / (f64::from(last) / ranges.bits) as f32;
                 f64::from((BITS - removed).round_ties_even())
             }
-            Kind::Solarize => step(1.0, 0.0),
-            Kind::Identity | Kind::AutoContrast | Kind::Equalize | Kind::Invert => 0.0,
+            OperationKind::Solarize => step(1.0, 0.0),
+            OperationKind::Identity
+            | OperationKind::AutoContrast
+            | OperationKind::Equalize
+            | OperationKind::Invert => 0.0,
         }
     }
 
@@ -101,25 +107,25 @@ impl Kind {
         };
         let [width, height] = [size.width, size.height].map(f64::from);
         Some(match self {
-            Kind::Identity => return None,
+            OperationKind::Identity => return None,
             // A shear leaves the upper or the left border where it is.
-            Kind::ShearX => moved([[1.0, magnitude, magnitude * height / 2.0], [0.0, 1.0, 0.0]]),
-            Kind::ShearY => moved([[1.0, 0.0, 0.0], [magnitude, 1.0, magnitude * width / 2.0]]),
-            Kind::TranslateX => moved([[1.0, 0.0, -magnitude.trunc()], [0.0, 1.0, 0.0]]),
-            Kind::TranslateY => moved([[1.0, 0.0, 0.0], [0.0, 1.0, -magnitude.trunc()]]),
-            Kind::Rotate => {
+            OperationKind::ShearX => moved([[1.0, magnitude, magnitude * height / 2.0], [0.0, 1.0, 0.0]]),
+            OperationKind::ShearY => moved([[1.0, 0.0, 0.0], [magnitude, 1.0, magnitude * width / 2.0]]),
+            OperationKind::TranslateX => moved([[1.0, 0.0, -magnitude.trunc()], [0.0, 1.0, 0.0]]),
+            OperationKind::TranslateY => moved([[1.0, 0.0, 0.0], [0.0, 1.0, -magnitude.trunc()]]),
+            OperationKind::Rotate => {
                 let (sin, cos) = magnitude.to_radians().sin_cos();
                 moved([[cos, -sin, 0.0], [sin, cos, 0.0]])
             }
-            Kind::Brightness => PixelOperation::Colour(ColourChange::Brightness(1.0 + magnitude)),
-            Kind::Color => PixelOperation::Colour(ColourChange::Saturation(1.0 + magnitude)),
-            Kind::Contrast => PixelOperation::Colour(ColourChange::Contrast(1.0 + magnitude)),
-            Kind::Sharpness => PixelOperation::Sharpness(1.0 + magnitude),
-            Kind::Posterize => PixelOperation::Posterize(magnitude as u8),
-            Kind::Solarize => PixelOperation::Solarize(WHITE * magnitude),
-            Kind::AutoContrast => PixelOperation::AutoContrast,
-            Kind::Equalize => PixelOperation::Equalize,
-            Kind::Invert => PixelOperation::Invert,
+            OperationKind::Brightness => PixelOperation::Colour(ColourChange::Brightness(1.0 + magnitude)),
+            OperationKind::Color => PixelOperation::Colour(ColourChange::Saturation(1.0 + magnitude)),
+            OperationKind::Contrast => PixelOperation::Colour(ColourChange::Contrast(1.0 + magnitude)),
+            OperationKind::Sharpness => PixelOperation::Sharpness(1.0 + magnitude),
+            OperationKind::Posterize => PixelOperation::Posterize(magnitude as u8),
+            OperationKind::Solarize => PixelOperation::Solarize(WHITE * magnitude),
+            OperationKind::AutoContrast => PixelOperation::AutoContrast,
+            OperationKind::Equalize => PixelOperation::Equalize,
+            OperationKind::Invert => PixelOperation::Invert,
         })
     }
 }

@@ -1,13 +1,13 @@
-//! The policies of AutoAugment that were learned (Cubuk et al.: "AutoAugment: Learning Augmentation Strategies
-//! from Data", CVPR 2019, appendix), with torchvision's numbers.
+//! The policies of AutoAugment that were learned (Cubuk et al., "AutoAugment: Learning Augmentation
+//! Strategies from Data", CVPR 2019, appendix), with torchvision's numbers.
 
-use super::kind::Kind::{
+use super::kind::OperationKind::{
     self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness, ShearX,
     ShearY, Solarize, TranslateX, TranslateY,
 };
 
 /// Two operations: their kinds, their probabilities in tenths, and the numbers of their magnitudes.
-pub(super) type Pair = [(Kind, u8, u32); 2];
+pub(super) type Pair = [(OperationKind, u8, u32); 2];
 
 pub(super) const IMAGENET: [Pair; 25] = [
     [(Posterize, 4, 8), (Rotate, 6, 9)],

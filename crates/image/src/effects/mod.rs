@@ -1,9 +1,10 @@
 //! Random changes of pixels at the target size: operations that a policy draws, colours, blur, single
 //! operations and erasing.
 //!
-//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: the operations of
-//! a policy, colour jitter, grey, blur, single operations, and, after the pixels have their number type, erasing. Each operation draws from its own random
-//! stream, so that adding one does not change the draws of the others, the crop or the flips.
+//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: the operations of a
+//! policy, colour jitter, grey, blur, single operations, and, after the pixels have their number type,
+//! erasing. Each operation draws from its own random stream, so that adding one does not change the draws of
+//! the others, the crop or the flips.
 
 mod blur;
 mod color;

@@ -3,7 +3,7 @@
 
 use super::super::draws::Draws;
 use super::super::spec::{AutoAugment, Policy, Size};
-use super::kind::{Kind, Ranges};
+use super::kind::{OperationKind, Ranges};
 use super::learned::{CIFAR10, IMAGENET, Pair, SVHN};
 use super::operation::PixelOperation;
 
@@ -11,27 +11,27 @@ use super::operation::PixelOperation;
 const LEARNED_BINS: u32 = 10;
 
 /// The kinds that are drawn by chance: all but invert.
-const KINDS: [Kind; 14] = [
-    Kind::Identity,
-    Kind::ShearX,
-    Kind::ShearY,
-    Kind::TranslateX,
-    Kind::TranslateY,
-    Kind::Rotate,
-    Kind::Brightness,
-    Kind::Color,
-    Kind::Contrast,
-    Kind::Sharpness,
-    Kind::Posterize,
-    Kind::Solarize,
-    Kind::AutoContrast,
-    Kind::Equalize,
+const KINDS: [OperationKind; 14] = [
+    OperationKind::Identity,
+    OperationKind::ShearX,
+    OperationKind::ShearY,
+    OperationKind::TranslateX,
+    OperationKind::TranslateY,
+    OperationKind::Rotate,
+    OperationKind::Brightness,
+    OperationKind::Color,
+    OperationKind::Contrast,
+    OperationKind::Sharpness,
+    OperationKind::Posterize,
+    OperationKind::Solarize,
+    OperationKind::AutoContrast,
+    OperationKind::Equalize,
 ];
 
 /// Draws the operations for an image of this size, in their order.
 pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Vec<PixelOperation> {
     let drawn = |draws: &mut Draws| KINDS[draws.below(KINDS.len() as u32) as usize];
-    let make = |kind: Kind, ranges: &Ranges, (at, bins): (u32, u32), draws: &mut Draws| {
+    let make = |kind: OperationKind, ranges: &Ranges, (at, bins): (u32, u32), draws: &mut Draws| {
         let magnitude = kind.magnitude(ranges, at, bins);
         let is_negative = kind.is_signed() && draws.unit() < 0.5;
         kind.operation(if is_negative { -magnitude } else { magnitude }, size, augment)

@@ -4,11 +4,11 @@
 use std::arch::x86_64::*;
 
 use super::super::pixel_type::PixelType;
-use super::group::{Group, GroupTarget, VECTORS};
+use super::group::{GroupTarget, LevelGroup, VECTORS};
 
 /// The number of results in a register.
 pub(super) const LANES: usize = 8;
-const LEVELS: usize = Group::<LANES>::LEVELS;
+const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
 /// The number of halves of a register, which shuffles do not cross.
 const HALVES: usize = 2;
 /// The number of bytes of a half.
@@ -31,7 +31,7 @@ pub(super) fn is_here() -> bool {
 
 /// Converts the levels of all whole groups, and returns the number of these levels: 0 if this machine does
 /// not have the features, or the slot is too small.
-pub(super) fn write(group: &Group<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
+pub(super) fn write(group: &LevelGroup<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
     let (groups, _) = levels.as_chunks::<LEVELS>();
     if !is_here() || !to.fits(groups.len(), LANES * group.pixel_type.bytes(), slot) {
         return 0;
@@ -55,7 +55,7 @@ pub(super) fn write(group: &Group<LANES>, to: GroupTarget, levels: &[u8], slot: 
 /// The slot must have room for the results of all groups.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn write_as<const TYPE: u8>(
-    group: &Group<LANES>,
+    group: &LevelGroup<LANES>,
     GroupTarget { starts, step }: GroupTarget,
     groups: &[[u8; LEVELS]],
     slot: &mut [u8],

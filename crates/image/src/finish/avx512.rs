@@ -4,11 +4,11 @@
 use std::arch::x86_64::*;
 
 use super::super::pixel_type::PixelType;
-use super::group::{Group, GroupTarget, VECTORS};
+use super::group::{GroupTarget, LevelGroup, VECTORS};
 
 /// The number of results in a register.
 pub(super) const LANES: usize = 16;
-const LEVELS: usize = Group::<LANES>::LEVELS;
+const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
 /// One bit for each byte of a group.
 const LOADED: u64 = (1 << LEVELS) - 1;
 /// One bit for the lowest byte of each 32-bit number.
@@ -29,7 +29,7 @@ pub(super) fn is_here() -> bool {
 
 /// Converts the levels of all whole groups, and returns the number of these levels: 0 if this machine does
 /// not have the features, or the slot is too small.
-pub(super) fn write(group: &Group<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
+pub(super) fn write(group: &LevelGroup<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
     let (groups, _) = levels.as_chunks::<LEVELS>();
     if !is_here() || !to.fits(groups.len(), LANES * group.pixel_type.bytes(), slot) {
         return 0;
@@ -53,7 +53,7 @@ pub(super) fn write(group: &Group<LANES>, to: GroupTarget, levels: &[u8], slot: 
 /// The slot must have room for the results of all groups.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn write_as<const TYPE: u8>(
-    group: &Group<LANES>,
+    group: &LevelGroup<LANES>,
     GroupTarget { starts, step }: GroupTarget,
     groups: &[[u8; LEVELS]],
     slot: &mut [u8],

@@ -30,7 +30,7 @@ impl Inverse {
 /// How a group of levels is converted, with registers that have `LANES` floats.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Group<const LANES: usize> {
+pub(super) struct LevelGroup<const LANES: usize> {
     /// The place of each result's level in the group.
     pub(super) places: [[u32; LANES]; VECTORS],
     pub(super) mean: [[f32; LANES]; VECTORS],
@@ -45,11 +45,11 @@ pub(super) struct Group<const LANES: usize> {
     channels: usize,
 }
 
-impl<const LANES: usize> Group<LANES> {
+impl<const LANES: usize> LevelGroup<LANES> {
     /// The number of levels of a group.
     pub(super) const LEVELS: usize = VECTORS * LANES;
 
-    pub(super) fn new(key: &FinishKey) -> Group<LANES> {
+    pub(super) fn new(key: &FinishKey) -> LevelGroup<LANES> {
         let in_planes = key.channels != LUMA && key.layout == Layout::Nchw;
         let place = |vector: usize, lane: usize| match in_planes {
             true => lane * VECTORS + vector,
@@ -63,7 +63,7 @@ impl<const LANES: usize> Group<LANES> {
                 std::array::from_fn(|lane| value(place(vector, lane) % key.channels))
             })
         };
-        Group {
+        LevelGroup {
             places: std::array::from_fn(|vector| std::array::from_fn(|lane| place(vector, lane) as u32)),
             mean: filled(&|channel| mean[channel]),
             inverse: filled(&|channel| inverses[channel].nearest),

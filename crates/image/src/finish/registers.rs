@@ -1,7 +1,7 @@
 //! Converts levels of 8 bits in the widest registers of this machine.
 
 #[cfg(target_arch = "x86_64")]
-use super::group::Group;
+use super::group::LevelGroup;
 use super::values::FinishKey;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
@@ -10,9 +10,9 @@ use super::{avx2, avx512};
 #[derive(Clone, Debug)]
 pub(super) enum Registers {
     #[cfg(target_arch = "x86_64")]
-    Avx512(Box<Group<{ avx512::LANES }>>),
+    Avx512(Box<LevelGroup<{ avx512::LANES }>>),
     #[cfg(target_arch = "x86_64")]
-    Avx2(Box<Group<{ avx2::LANES }>>),
+    Avx2(Box<LevelGroup<{ avx2::LANES }>>),
 }
 
 impl Registers {
@@ -20,8 +20,8 @@ impl Registers {
     pub(super) fn all(key: &FinishKey) -> impl Iterator<Item = Registers> {
         #[cfg(target_arch = "x86_64")]
         let all = [
-            avx512::is_here().then(|| Registers::Avx512(Box::new(Group::new(key)))),
-            avx2::is_here().then(|| Registers::Avx2(Box::new(Group::new(key)))),
+            avx512::is_here().then(|| Registers::Avx512(Box::new(LevelGroup::new(key)))),
+            avx2::is_here().then(|| Registers::Avx2(Box::new(LevelGroup::new(key)))),
         ];
         #[cfg(not(target_arch = "x86_64"))]
         let all: [Option<Registers>; 0] = {

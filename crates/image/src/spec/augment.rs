@@ -20,10 +20,10 @@ const WHITE: f64 = 255.0;
 
 /// Automatic augmentation: random operations that a policy draws for each image.
 ///
-/// The operations are torchvision's: shear, translation and rotation, brightness, colour, contrast, sharpness,
-/// posterize, solarize, autocontrast, equalize and, in policies that were learned, invert. Places outside the
-/// image are black, and pixels that move are the nearest ones, unless [`interpolation`](Self::interpolation)
-/// and [`fill`](Self::fill) say otherwise.
+/// The operations are torchvision's: shear, translation and rotation, brightness, colour, contrast,
+/// sharpness, posterize, solarize, autocontrast, equalize and, in policies that were learned, invert. Places
+/// outside the image are black, and pixels that move are the nearest ones, unless
+/// [`interpolation`](Self::interpolation) and [`fill`](Self::fill) say otherwise.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }

@@ -11,7 +11,8 @@ impl Image {
     /// and turned before they become floats. With 16, floats are `x / 65535` for such files. Default: 16 for
     /// [`PixelType::U16`], 8 for every other type.
     ///
-    /// The option does not change files of 8 bits. Every random change of pixels but erasing works on 8 bits only.
+    /// The option does not change files of 8 bits. Every random change of pixels but erasing works on 8 bits
+    /// only.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }

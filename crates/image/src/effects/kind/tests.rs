@@ -8,14 +8,14 @@ const SIZE: Size = Size { height: 331, width: 662 };
 pub(super) fn magnitudes_are_torchvisions() {
     let (narrow, wide) = (Ranges::of(SIZE), Ranges::WIDE);
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, {expected}");
-    close(Kind::ShearX.magnitude(&narrow, 9, 31), 0.09);
-    close(Kind::TranslateX.magnitude(&narrow, 30, 31), 300.0);
-    close(Kind::TranslateY.magnitude(&narrow, 30, 31), 150.0);
-    close(Kind::Rotate.magnitude(&wide, 10, 31), 45.0);
-    close(Kind::Solarize.magnitude(&narrow, 0, 31), 1.0);
-    close(Kind::Solarize.magnitude(&narrow, 30, 31), 0.0);
+    close(OperationKind::ShearX.magnitude(&narrow, 9, 31), 0.09);
+    close(OperationKind::TranslateX.magnitude(&narrow, 30, 31), 300.0);
+    close(OperationKind::TranslateY.magnitude(&narrow, 30, 31), 150.0);
+    close(OperationKind::Rotate.magnitude(&wide, 10, 31), 45.0);
+    close(OperationKind::Solarize.magnitude(&narrow, 0, 31), 1.0);
+    close(OperationKind::Solarize.magnitude(&narrow, 30, 31), 0.0);
     let bits = |ranges: &Ranges, bins| {
-        (0..bins).map(|at| Kind::Posterize.magnitude(ranges, at, bins) as u8).collect::<Vec<_>>()
+        (0..bins).map(|at| OperationKind::Posterize.magnitude(ranges, at, bins) as u8).collect::<Vec<_>>()
     };
     assert_eq!(bits(&narrow, 10), [8, 8, 7, 7, 6, 6, 5, 5, 4, 4]);
     assert_eq!(bits(&wide, 7), [8, 7, 6, 5, 4, 3, 2]);
@@ -43,13 +43,13 @@ fn operations_are_torchvisions() {
             assert!(found.abs_diff(expected) <= 1, "{kind:?} by {magnitude}: {pixels:?}");
         }
     }
-    assert_eq!(Kind::Identity.operation(0.0, SMALL, &AutoAugment::svhn()), None);
+    assert_eq!(OperationKind::Identity.operation(0.0, SMALL, &AutoAugment::svhn()), None);
 }
 
 /// Operations by a magnitude, and the pixels that torchvision 0.29 makes of the picture.
-const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
+const GOLDEN: [((OperationKind, f64, Interpolation), [u8; LEVELS]); 18] = [
     (
-        (Kind::ShearX, 0.3, Interpolation::Nearest),
+        (OperationKind::ShearX, 0.3, Interpolation::Nearest),
         [
             0, 83, 166, 37, 120, 203, 148, 231, 58, 77, 160, 243, 80, 163, 246, 61, 144, 227, 117, 200, 27,
             247, 74, 157, 195, 22, 105, 217, 44, 127, 197, 24, 107, 90, 173, 0, 57, 140, 223, 98, 181, 8, 9,
@@ -57,7 +57,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::ShearX, 0.3, Interpolation::Bilinear),
+        (OperationKind::ShearX, 0.3, Interpolation::Bilinear),
         [
             6, 89, 172, 54, 137, 181, 137, 220, 86, 77, 160, 243, 59, 130, 208, 86, 169, 137, 175, 143, 85,
             224, 51, 134, 205, 32, 115, 70, 49, 128, 178, 69, 88, 117, 136, 27, 65, 148, 167, 88, 171, 62,
@@ -65,7 +65,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::ShearY, -0.3, Interpolation::Nearest),
+        (OperationKind::ShearY, -0.3, Interpolation::Nearest),
         [
             0, 83, 166, 37, 120, 203, 9, 80, 200, 9, 80, 200, 9, 80, 200, 61, 144, 227, 117, 200, 27, 148,
             231, 58, 77, 160, 243, 80, 163, 246, 122, 205, 32, 197, 24, 107, 247, 74, 157, 195, 22, 105, 217,
@@ -73,7 +73,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::ShearY, -0.3, Interpolation::Bilinear),
+        (OperationKind::ShearY, -0.3, Interpolation::Bilinear),
         [
             1, 72, 150, 15, 72, 151, 16, 74, 154, 9, 80, 200, 9, 80, 200, 52, 135, 218, 81, 164, 106, 173,
             192, 83, 70, 148, 229, 37, 97, 174, 113, 196, 61, 161, 103, 71, 208, 99, 118, 189, 29, 112, 169,
@@ -81,7 +81,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::TranslateX, 2.4, Interpolation::Nearest),
+        (OperationKind::TranslateX, 2.4, Interpolation::Nearest),
         [
             9, 80, 200, 9, 80, 200, 0, 83, 166, 37, 120, 203, 148, 231, 58, 9, 80, 200, 9, 80, 200, 61, 144,
             227, 117, 200, 27, 247, 74, 157, 9, 80, 200, 9, 80, 200, 122, 205, 32, 197, 24, 107, 90, 173, 0,
@@ -89,7 +89,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::TranslateY, -1.6, Interpolation::Nearest),
+        (OperationKind::TranslateY, -1.6, Interpolation::Nearest),
         [
             61, 144, 227, 117, 200, 27, 247, 74, 157, 195, 22, 105, 217, 44, 127, 122, 205, 32, 197, 24, 107,
             90, 173, 0, 57, 140, 223, 98, 181, 8, 183, 10, 93, 21, 104, 187, 189, 16, 99, 175, 2, 85, 235,
@@ -97,7 +97,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Rotate, 27.0, Interpolation::Nearest),
+        (OperationKind::Rotate, 27.0, Interpolation::Nearest),
         [
             9, 80, 200, 148, 231, 58, 77, 160, 243, 217, 44, 127, 217, 44, 127, 0, 83, 166, 117, 200, 27,
             247, 74, 157, 57, 140, 223, 98, 181, 8, 61, 144, 227, 117, 200, 27, 90, 173, 0, 57, 140, 223,
@@ -105,7 +105,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Rotate, 27.0, Interpolation::Bilinear),
+        (OperationKind::Rotate, 27.0, Interpolation::Bilinear),
         [
             9, 67, 162, 65, 128, 103, 118, 159, 174, 158, 83, 166, 64, 53, 127, 27, 110, 176, 126, 158, 104,
             227, 68, 140, 129, 86, 153, 101, 173, 14, 62, 144, 218, 149, 121, 74, 120, 137, 30, 113, 93, 125,
@@ -113,7 +113,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Brightness, -0.4, Interpolation::Nearest),
+        (OperationKind::Brightness, -0.4, Interpolation::Nearest),
         [
             0, 49, 99, 22, 72, 121, 88, 138, 34, 46, 96, 145, 48, 97, 147, 36, 86, 136, 70, 120, 16, 148, 44,
             94, 117, 13, 63, 130, 26, 76, 73, 123, 19, 118, 14, 64, 54, 103, 0, 34, 84, 133, 58, 108, 4, 109,
@@ -121,7 +121,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Color, 0.9, Interpolation::Nearest),
+        (OperationKind::Color, 0.9, Interpolation::Nearest),
         [
             0, 97, 255, 0, 134, 255, 113, 255, 0, 16, 174, 255, 19, 177, 255, 0, 158, 255, 82, 240, 0, 255,
             19, 176, 255, 0, 124, 255, 0, 146, 87, 245, 0, 255, 0, 126, 55, 213, 0, 0, 154, 255, 63, 221, 0,
@@ -129,7 +129,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Contrast, -0.7, Interpolation::Nearest),
+        (OperationKind::Contrast, -0.7, Interpolation::Nearest),
         [
             80, 105, 130, 91, 116, 141, 125, 150, 98, 103, 128, 153, 104, 129, 154, 99, 124, 148, 115, 140,
             88, 154, 103, 127, 139, 87, 112, 145, 94, 118, 117, 142, 90, 139, 88, 112, 107, 132, 80, 97, 122,
@@ -137,7 +137,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Sharpness, 0.9, Interpolation::Nearest),
+        (OperationKind::Sharpness, 0.9, Interpolation::Nearest),
         [
             0, 83, 166, 37, 120, 203, 148, 231, 58, 77, 160, 243, 80, 163, 246, 61, 144, 227, 119, 237, 0,
             255, 40, 176, 232, 0, 89, 217, 44, 127, 122, 205, 32, 234, 0, 109, 56, 228, 0, 0, 177, 255, 98,
@@ -145,7 +145,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Sharpness, -0.9, Interpolation::Nearest),
+        (OperationKind::Sharpness, -0.9, Interpolation::Nearest),
         [
             0, 83, 166, 37, 120, 203, 148, 231, 58, 77, 160, 243, 80, 163, 246, 61, 144, 227, 114, 162, 77,
             174, 107, 137, 157, 90, 120, 217, 44, 127, 122, 205, 32, 159, 74, 104, 123, 117, 68, 125, 102,
@@ -153,7 +153,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Posterize, 3.0, Interpolation::Nearest),
+        (OperationKind::Posterize, 3.0, Interpolation::Nearest),
         [
             0, 64, 160, 32, 96, 192, 128, 224, 32, 64, 160, 224, 64, 160, 224, 32, 128, 224, 96, 192, 0, 224,
             64, 128, 192, 0, 96, 192, 32, 96, 96, 192, 32, 192, 0, 96, 64, 160, 0, 32, 128, 192, 96, 160, 0,
@@ -161,7 +161,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Solarize, 0.43, Interpolation::Nearest),
+        (OperationKind::Solarize, 0.43, Interpolation::Nearest),
         [
             0, 83, 89, 37, 135, 52, 107, 24, 58, 77, 95, 12, 80, 92, 9, 61, 111, 28, 138, 55, 27, 8, 74, 98,
             60, 22, 105, 38, 44, 128, 133, 50, 32, 58, 24, 107, 90, 82, 0, 57, 115, 32, 98, 74, 8, 72, 10,
@@ -169,7 +169,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::AutoContrast, 0.0, Interpolation::Nearest),
+        (OperationKind::AutoContrast, 0.0, Interpolation::Nearest),
         [
             0, 90, 172, 38, 131, 210, 152, 254, 60, 79, 175, 251, 82, 179, 254, 62, 158, 235, 120, 220, 27,
             254, 80, 162, 201, 22, 108, 224, 46, 131, 125, 226, 33, 203, 24, 110, 92, 190, 0, 58, 153, 231,
@@ -177,7 +177,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Equalize, 0.0, Interpolation::Nearest),
+        (OperationKind::Equalize, 0.0, Interpolation::Nearest),
         [
             0, 83, 166, 37, 120, 203, 148, 231, 58, 77, 160, 243, 80, 163, 246, 61, 144, 227, 117, 200, 27,
             247, 74, 157, 195, 22, 105, 217, 44, 127, 122, 205, 32, 197, 24, 107, 90, 173, 0, 57, 140, 223,
@@ -185,7 +185,7 @@ const GOLDEN: [((Kind, f64, Interpolation), [u8; LEVELS]); 18] = [
         ],
     ),
     (
-        (Kind::Invert, 0.0, Interpolation::Nearest),
+        (OperationKind::Invert, 0.0, Interpolation::Nearest),
         [
             255, 172, 89, 218, 135, 52, 107, 24, 197, 178, 95, 12, 175, 92, 9, 194, 111, 28, 138, 55, 228, 8,
             181, 98, 60, 233, 150, 38, 211, 128, 133, 50, 223, 58, 231, 148, 165, 82, 255, 198, 115, 32, 157,
