@@ -182,7 +182,8 @@ def changed(row: dict[str, Any], kind: str, found: dict[str, Any]) -> dict[str, 
 
     def transformed(value: Any) -> Any:
         if kind in ("crop", "reflect", "edge"):
-            mode = "constant" if kind == "crop" else kind
+            # Boxes move alike, whatever is repeated around them.
+            mode = "constant" if kind == "crop" or isinstance(value, tv.BoundingBoxes) else kind
             # As much as any crop needs, but less than the image has to reflect.
             around = 45
             value = F.pad(value, [around] * 4, padding_mode=mode)

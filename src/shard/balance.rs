@@ -182,10 +182,12 @@ mod tests {
                     .map(|at| (u64::from(balance.target((run << k) + at)) >> (32 - k)) as u32)
                     .collect();
                 assert_eq!(strata.iter().collect::<HashSet<_>>().len(), 1 << k, "{k} {run}");
-                orders.insert(strata);
+                if k > 3 {
+                    orders.insert(strata);
+                }
             }
         }
-        assert!(orders.len() > 12, "runs of eight or more are ordered differently");
+        assert_eq!(orders.len(), 8, "long runs are ordered differently");
     }
 
     #[test]

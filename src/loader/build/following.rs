@@ -48,7 +48,8 @@ impl LoaderBuilder {
         let mut columns = Vec::new();
         for (name, follow) in self.followers() {
             let field = self.read_column(read, name, "decode")?;
-            let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
+            let followed = self.followed(read, follow.image()).and_then(check_still);
+            let followed = followed.map_err(|error| error.at(of_column(name)))?;
             if let Follow::Boxes(boxes) = follow {
                 columns.extend(self.along(read, name, boxes)?);
             }
@@ -203,7 +204,6 @@ impl LoaderBuilder {
     /// The image that a column follows, with the image that it follows itself, if it does.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
-        check_still(&alone)?;
         let mut passed = vec![image];
         let mut last = &alone.image;
         while let Some(next) = last.follows() {
@@ -226,7 +226,7 @@ impl LoaderBuilder {
             return Ok(alone);
         }
         let of = self.followed_alone(read, passed[passed.len() - 1])?;
-        check_still(&of)?;
+        let of = check_still(of)?;
         let shown = alone.image.shown_as(&of.image).map_err(|error| error.at(of_column(image)))?;
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
@@ -297,10 +297,11 @@ impl LoaderBuilder {
 }
 
 /// Refuses an image whose pixels are moved by operations that other columns cannot follow.
-fn check_still(followed: &Followed) -> Result<()> {
-    if followed.image.moves_pixels() {
-        return Err(Error::invalid(format!("follows {:?}, which has an automatic augmentation", followed.name))
-            .hint("its operations move pixels, and boxes, points, masks and other images cannot follow: leave it out"));
+fn check_still(followed: Followed) -> Result<Followed> {
+    if !followed.image.moves_pixels() {
+        return Ok(followed);
     }
-    Ok(())
+    Err(Error::invalid(format!("follows {:?}, which has an automatic augmentation", followed.name)).hint(
+        "its operations move pixels, and boxes, points, masks and other images cannot follow: leave it out",
+    ))
 }

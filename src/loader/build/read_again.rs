@@ -168,7 +168,7 @@ mod tests {
         let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
-        Dataset::open(folder).unwrap().loader().shuffle(Shuffle::seeded(3)).batch_size(100)
+        Dataset::open(folder).unwrap().loader().shuffle(Shuffle::seeded(3)).batch_size(100).threads(1)
     }
 
     /// Settles options with a cache for which these costs were measured before.
