@@ -337,7 +337,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
-            "balance": [balance] if isinstance(balance, str) else None if balance is None else names(balance, "balance"),
+            "balance": [balance] if isinstance(balance, str) else names(balance or [], "balance"),
             "shard": shard,
             "cache": cache,
             "memory": memory,
