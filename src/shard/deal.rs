@@ -39,8 +39,8 @@ pub struct Deals {
     /// The slots that several parts share and whose order is known in advance, by lane and number of the
     /// slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
-    /// For parts of the window, by lane and ordinal, the rank by cost of each place of their permutation.
-    ranks: Mutex<HashMap<(u32, usize), Arc<[u16]>>>,
+    /// The ranks of the parts of the window, by lane and ordinal.
+    ranks: Mutex<HashMap<(u32, usize), PlaceRanks>>,
 }
 
 /// The place where an epoch begins: at its first row, or where a position was restored.
@@ -51,6 +51,9 @@ struct Start {
     /// For each lane, the slot at which the epoch begins, computed when it is first needed.
     slots: Box<[OnceLock<usize>]>,
 }
+
+/// The rank by cost of each place of a part's permutation.
+type PlaceRanks = Arc<[u16]>;
 
 /// The order of a slot, which the first thread that needs it makes while others wait.
 type SharedMerged = Arc<Mutex<Option<Merged>>>;
@@ -180,7 +183,7 @@ impl Deals {
     }
 
     /// For each place in the permutations of these parts, the rank of its row by cost.
-    fn ranks(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<Arc<[u16]>> {
+    fn ranks(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<PlaceRanks> {
         // Readers run ahead of the walk by at most a pool, and the walk is behind by at most another one.
         let oldest = parts.start.saturating_sub(2 * lane.pool());
         let mut known = lock(&self.ranks);

@@ -487,7 +487,8 @@ fn the_ranks_of_a_step_have_about_the_same_cost() {
         let spec = OrderSpec::new(&Shuffle::seeded(3).window_rows(2 * rows as u64), &counts, lanes, 0);
         let all = [tokens.clone(), squares, patches.clone()];
         let random = largest_over_mean(&spec, world, 8, &all);
-        let by_tokens = largest_over_mean(&spec.clone().balanced(&[tokens.clone()]), world, 8, &all);
+        let by_tokens =
+            largest_over_mean(&spec.clone().balanced(std::slice::from_ref(&tokens)), world, 8, &all);
         let by_both = largest_over_mean(&spec.balanced(&[tokens, patches]), world, 8, &all);
         println!(
             "{world} ranks; tokens, their squares, patches: {random:.3?}, by tokens {by_tokens:.3?}, by \

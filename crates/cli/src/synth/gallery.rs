@@ -8,8 +8,6 @@ use forebay_base::{Error, Place, Result};
 use crate::image_endings::IMAGE_ENDINGS;
 use crate::random::Random;
 
-/// The file name extensions of images.
-
 /// The images of a folder, in the order in which they are written.
 #[derive(Default)]
 pub(crate) struct Gallery {

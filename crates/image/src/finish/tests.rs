@@ -169,6 +169,9 @@ fn kinds() -> impl Iterator<Item = (PixelType, Layout, usize)> {
     all.flat_map(|(dtype, layout)| [LUMA, RGB].map(|channels| (dtype, layout, channels)))
 }
 
+/// Writes levels to a slot, given the first pixel and the number of all.
+type WriteLevels<'a> = &'a dyn Fn((usize, usize), &[u8], &mut [u8]);
+
 proptest! {
     /// A slot is filled in several parts, of which few end with a group.
     #[test]
@@ -186,7 +189,7 @@ proptest! {
             let (before, after) = levels.split_at(cut * channels);
             let mut expected = vec![0; levels.len() * pixel_type.bytes()];
             table.look_up((0, count), levels, &mut expected);
-            let parts = |write: &dyn Fn((usize, usize), &[u8], &mut [u8])| {
+            let parts = |write: WriteLevels<'_>| {
                 let mut slot = vec![0; expected.len()];
                 write((cut, count), after, &mut slot);
                 write((0, count), before, &mut slot);
