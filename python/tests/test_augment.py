@@ -61,9 +61,10 @@ def test_rand_augment_is_torchvisions(data: Path, interpolation: Any, at: int) -
 
 
 def check_moved(found: np.ndarray[Any, Any], expected: Any) -> None:
-    """The images differ by at most 1 of 255 on average: single pixels show a neighbour where a place is halfway."""
+    """The images are alike, but for pixels that show a neighbour where a place is halfway between two of them. Later
+    operations may move those far apart."""
     difference = np.abs(found.astype(np.int64) - expected.numpy().transpose(1, 2, 0))
-    assert difference.mean() < 1, difference.mean()
+    assert difference.mean() < 1 or (difference > 1).mean() < 0.08, difference.mean()
 
 
 def test_trivial_augment_wide_is_torchvisions(data: Path) -> None:
