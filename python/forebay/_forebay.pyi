@@ -463,8 +463,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or ``centered``
-            is neither ``True`` nor ``False``.
+            A side is not an int from 1 to 65535, ``fill`` is neither a finite number nor three of them, or
+            ``centered`` is neither ``True`` nor ``False``.
         """
     @staticmethod
     def random_crop(
@@ -476,20 +476,22 @@ class Image:
     ) -> Image:
         """A random box of the image, which is not resized: torchvision's ``RandomCrop``.
 
-        The image may be padded first. An image that is smaller than the crop is padded on both sides by what it
-        lacks, as with ``pad_if_needed=True``. Flips mirror the crop with its padding.
+        The image may be padded first. An image that is smaller than the crop is padded on both sides by what
+        it lacks, as with ``pad_if_needed=True``. Flips mirror the crop with its padding.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         padding : int or tuple of int, optional
-            Pixels on each side; left and right, then top and bottom; or left, top, right and bottom. Default: 0.
+            Pixels on each side; left and right, then top and bottom; or left, top, right and bottom. Default:
+            0.
         fill : float or tuple of float, optional
-            Value of the padding, or a value for each of three channels, in the delivered number type. Default: 0.
+            Value of the padding, or a value for each of three channels, in the delivered number type.
+            Default: 0.
         padding_mode : {"constant", "edge", "reflect", "symmetric"}, optional
-            The content of the padding: ``fill``, or the image's last pixel, or the image mirrored without or with its
-            last pixel. Default: "constant".
+            The content of the padding: ``fill``, or the image's last pixel, or the image mirrored without or
+            with its last pixel. Default: "constant".
 
         Returns
         -------
@@ -499,8 +501,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, ``padding`` is not 1, 2 or 4 ints, constant padding is as large as the
-            crop, or ``fill`` is given with another mode.
+            A side is not an int from 1 to 65535, ``padding`` is not 1, 2 or 4 ints, constant padding is as
+            large as the crop, or ``fill`` is given with another mode.
 
         Examples
         --------
@@ -517,8 +519,8 @@ class Image:
     ) -> Image:
         """The whole image in a random size on a canvas: torchvision's ``RandomShortestSize``, padded.
 
-        The shorter side has a length that is drawn from ``min_size``, or less if the longer one then has no room. A
-        column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes the canvas.
+        The shorter side has a length that is drawn from ``min_size``, or less if the longer one then has no
+        room. A column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes the canvas.
 
         Parameters
         ----------
@@ -539,8 +541,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, there is no length to draw, or ``fill`` or ``centered`` is not what
-            :meth:`fit` takes.
+            A side is not an int from 1 to 65535, there is no length to draw, or ``fill`` or ``centered`` is
+            not what :meth:`fit` takes.
 
         Examples
         --------
@@ -556,9 +558,9 @@ class Image:
     ) -> Image:
         """The image scaled at random on a canvas: large-scale jitter, with torchvision's ``ScaleJitter``.
 
-        The scale is drawn from a range, times the largest with which the whole image fits. A larger image is cropped
-        at random; a smaller one is in the upper left corner. A column ``<column>.size`` is delivered as for
-        :meth:`fit`.
+        The scale is drawn from a range, times the largest with which the whole image fits. A larger image is
+        cropped at random; a smaller one is in the upper left corner. A column ``<column>.size`` is delivered
+        as for :meth:`fit`.
 
         Parameters
         ----------
@@ -577,8 +579,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0, the smaller one
-            first, or ``fill`` is neither a finite number nor three of them.
+            A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0, the
+            smaller one first, or ``fill`` is neither a finite number nor three of them.
 
         Examples
         --------
@@ -599,8 +601,9 @@ class Image:
     ) -> Image:
         """A random box around boxes of the image, resized: torchvision's ``RandomIoUCrop`` and ``Resize``.
 
-        The box holds the centre of a box of the image, and overlaps one of those by at least an intersection over
-        union that is drawn from ``sampler_options``; with 1 the whole image is shown. So is an image without boxes.
+        The box holds the centre of a box of the image, and overlaps one of those by at least an intersection
+        over union that is drawn from ``sampler_options``; with 1 the whole image is shown. So is an image
+        without boxes.
 
         Parameters
         ----------
@@ -625,8 +628,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, a range does not have the smaller number first, both above 0, a scale
-            is above 1, there is no overlap to draw, or ``trials`` is not from 1 to 10,000.
+            A side is not an int from 1 to 65535, a range does not have the smaller number first, both above
+            0, a scale is above 1, there is no overlap to draw, or ``trials`` is not from 1 to 10,000.
 
         Examples
         --------
@@ -663,10 +666,11 @@ class Image:
         Parameters
         ----------
         shape : tuple of int
-            Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey, with 3 or
-            4 the first three are red, green and blue.
+            Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey,
+            with 3 or 4 the first three are red, green and blue.
         layout : {"NHWC", "NCHW"}, optional
-            The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default: "NHWC".
+            The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default:
+            "NHWC".
 
         Returns
         -------
@@ -676,8 +680,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4, or there is
-            no such order.
+            ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4,
+            or there is no such order.
 
         Examples
         --------
@@ -1085,7 +1089,8 @@ class Image:
             ``factor`` is not a finite number of at least 0, or ``p`` is not a number from 0 to 1.
         """
     def random_autocontrast(self, p: float = 0.5) -> Image:
-        """Stretches the levels of each channel to the whole range at random, like torchvision's ``RandomAutocontrast``.
+        """Stretches the levels of each channel to the whole range at random, like torchvision's
+        ``RandomAutocontrast``.
 
         Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
         sharpness, autocontrast and equalize.

@@ -19,7 +19,7 @@ from .errors import InvalidError, StateMismatchError
 from .filters.expressions import Expression
 from .filters.terms import settled
 from .options.cache import DiskCache
-from .options.checks import names, whole
+from .options.checks import costs, names, whole
 from .options.iceberg import located
 from .options.locations import local, locations, shown
 from .options.other_loaders import explained
@@ -337,7 +337,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
-            "balance": [balance] if isinstance(balance, str) else names(balance or [], "balance"),
+            "balance": costs(balance),
             "shard": shard,
             "cache": cache,
             "memory": memory,

@@ -79,7 +79,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
             "piece_rows": shuffle.piece_rows,
             "lanes": shuffle.lanes,
         },
-        "balance": arguments.get("balance") or [],
+        "balance": arguments["balance"] or [],
         "shard": shard and {"rank": shard.rank, "world": shard.world},
         "memory": None if memory is None else parse_bytes(memory, "memory"),
         "threads": None if threads is None else whole(threads, "threads", 1),

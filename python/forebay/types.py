@@ -126,6 +126,8 @@ class OrderDict(_OrderDict, total=False):
     """A hash of the denied rows. The key is absent without any."""
     samples: str
     """The definition of a sample, as JSON. If it is present, all numbers of rows count samples."""
+    balance: list[str]
+    """The columns that say what rows cost. The key is absent without any."""
     skipped: list[list[int]]
     """Ranges of rows that are skipped: an epoch, the first row, and the row after the last. The key is absent
     if there are none."""
@@ -134,8 +136,6 @@ class OrderDict(_OrderDict, total=False):
 class SplitDict(TypedDict):
     """The batches of a loader."""
 
-    balance: list[str]
-    """The columns that say what rows cost, if ranks share the cost."""
     global_batch_size: int
     """Number of rows in a full step, over all ranks."""
     world: int
@@ -276,6 +276,8 @@ class CacheDict(TypedDict):
 
 
 class _SpecDict(TypedDict, total=False):
+    balance: list[str]
+    """The columns that say what rows cost, if ranks share the cost."""
     flatten: bool | list[str]
     """The structures whose fields are delivered as columns."""
     stack: dict[str, dict[str, Any]]

@@ -298,7 +298,7 @@ def test_a_loader_keeps_its_tensors(tmp_path: Path) -> None:
         assert "tensors" not in loader.spec
     for wrong, said in (
         ({"y": fb.Tensor("int64", 1)}, "holds int64, not tensors"),
-        ({"x": "raw"}, "must be a forebay.Image, Views, Boxes, Keypoints, Mask, Tensor, Text, Json or None, got str"),
+        ({"x": "raw"}, "must be a forebay.Image, Views, Clip, Boxes, Keypoints, Mask, Masks, Tensor, Text, Json or None, got str"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(tmp_path, decode=wrong)  # type: ignore[arg-type]

@@ -63,6 +63,13 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
     return found
 
 
+def costs(columns: Any) -> list[str] | None:
+    """The columns of ``balance``, which may be one name."""
+    if columns is None:
+        return None
+    return [columns] if isinstance(columns, str) else names(columns, "balance")
+
+
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
     """A dict whose keys are names, or an error that names the argument."""
     try:
