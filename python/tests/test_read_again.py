@@ -16,8 +16,11 @@ import forebay as fb
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "table"
     path.mkdir()
-    rows = pa.table({"id": np.arange(3_000), "text": [f"text {number % 7}" for number in range(3_000)]})
-    pq.write_table(rows, path / "a.parquet", row_group_size=500)
+    # Smaller tables are kept without measuring.
+    wide = pa.array([bytes([number % 251]) * 6_000 for number in range(3_000)])
+    texts = [f"text {number % 7}" for number in range(3_000)]
+    rows = pa.table({"id": np.arange(3_000), "text": texts, "wide": wide})
+    pq.write_table(rows, path / "a.parquet", row_group_size=500, use_dictionary=["text"], compression="none")
     return path
 
 
@@ -90,9 +93,10 @@ def test_an_exact_shuffle_that_memory_does_not_hold_is_kept(tmp_path: Path) -> N
 
 def test_the_plan_of_a_mix_has_an_estimate_and_a_limit_of_memory(table: Path) -> None:
     def source(seed: int) -> fb.Loader:
-        return fb.Loader(table, shuffle=fb.Shuffle(seed=seed))
+        return fb.Loader(table, columns=["id", "text"], shuffle=fb.Shuffle(seed=seed))
 
-    alone = fb.Loader(table, shuffle=fb.Shuffle(seed=1), batch_size=64, memory="1GB").plan().to_dict()
+    first = fb.Loader(table, columns=["id", "text"], shuffle=fb.Shuffle(seed=1), batch_size=64, memory="1GB")
+    alone = first.plan().to_dict()
     for weights in ((1,), (3, 1), (0.5, 0.3, 0.2)):
         mix = fb.Mix([(source(seed), weight) for seed, weight in enumerate(weights)], batch_size=64, memory="1GB")
         with mix:
