@@ -1,7 +1,7 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Literal, Protocol, final, overload
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
@@ -68,21 +68,6 @@ def petastorm_schema(
     tuple[str, list[tuple[str, str, tuple[int | None, ...], tuple[Any, ...] | None, bool]]] | None
 ): ...
 
-@overload
-def decode_image(
-    data: bytes | bytearray | memoryview,
-    image: Image | None = None,
-    *,
-    seed: int = 0,
-    epoch: int = 0,
-    rows: int | Sequence[int] | np.ndarray[Any, Any] | None = None,
-    column: str = "image",
-    out: np.ndarray[Any, Any] | None = None,
-    threads: int | None = None,
-    on_bad_row: Any = "raise",
-    skipped: list[Any] | None = None,
-) -> np.ndarray[Any, Any]: ...
-@overload
 def decode_image(
     data: Any,
     image: Any = None,
@@ -114,10 +99,9 @@ def decode_image(
     seed, epoch : int, default 0
         Seed and epoch of the random draws.
     rows : int or sequence of int, optional
-        Row number of the first image, after which the others are counted, or that of each. Default: 0 for
-        the first. Images with equal seed, epoch, row number and column have equal draws. They are those
-        of a loader with this seed and epoch for the row with this number in its data set, in the stored
-        order.
+        Row number of the first image, after which the others are counted, or one for each. Default: 0 for
+        the first. Images with equal seed, epoch, row number and column have equal draws: the draws of a
+        loader with this seed and epoch for the row with this number in its data set, in the stored order.
     column : str, default "image"
         Name of the column that the loader would read.
     out : numpy.ndarray, optional

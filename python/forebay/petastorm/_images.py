@@ -31,8 +31,10 @@ def decoded(cell: bytes) -> np.ndarray[Any, Any]:
     """Returns pixels of shape ``(height, width)`` or ``(height, width, 3)``, with 8 or 16 bits as they are
     stored."""
     form = _form(cell)
+    pixels: np.ndarray[Any, Any]
     if form is None:
-        return decode_image(cell)
+        pixels = decode_image(cell)
+        return pixels
     if form.channels not in (1, 3):
         raise ValueError(f"an image has one or three channels, got {form.channels}")
     image = wanted(form.height, form.width, form.channels == 1, form.bits)
