@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InvalidError
-from ..options.checks import check_filler, whole
+from ..options.checks import check_number, whole
 
 __all__ = ["Pad"]
 
@@ -54,7 +54,7 @@ class Pad:
     def __post_init__(self) -> None:
         if self.length is not None:
             object.__setattr__(self, "length", whole(self.length, "length", 1))
-        check_filler(self.value)
+        check_number(self.value)
         for name in ("truncate", "mask"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")

@@ -85,10 +85,10 @@ def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
     return found
 
 
-def check_filler(value: Any) -> None:
-    """Refuses a filler ``value`` that is not a number, or that a float64 cannot hold exactly."""
+def check_number(value: Any, name: str = "value") -> None:
+    """Refuses a ``value`` for a column that is not a number, or that a float64 cannot hold exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidError(f"value must be a number, got {value!r}")
+        raise InvalidError(f"{name} must be a number, got {value!r}")
     # An integer of numpy would be compared as a float, and would be equal to its rounded value.
     exact = int(value) if isinstance(value, Integral) else value
     try:
@@ -96,7 +96,7 @@ def check_filler(value: Any) -> None:
     except OverflowError:
         is_held = False
     if not is_held:
-        raise InvalidError(f"value has more digits than a float64 holds, got {given(value)}")
+        raise InvalidError(f"{name} has more digits than a float64 holds, got {given(value)}")
 
 
 def kind_of(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._forebay import ACROSS
 from ..errors import InvalidError
-from ..options.checks import check_filler, named, whole
+from ..options.checks import check_number, named, whole
 
 if TYPE_CHECKING:
     from ..choices import Across
@@ -113,7 +113,7 @@ class Pack:
         if isinstance(self.value, Mapping):
             object.__setattr__(self, "value", _values(self.value, columns))
         else:
-            check_filler(self.value)
+            check_number(self.value)
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
         named(self.across, "across", ACROSS)
@@ -185,7 +185,7 @@ def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, fl
             raise InvalidError(
                 f"value has a number for {name!r}, which is not packed (the columns are {list(columns)})"
             )
-        check_filler(value)
+        check_number(value)
     return dict(values)
 
 
