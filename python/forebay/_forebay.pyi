@@ -16,9 +16,11 @@ from .choices import (
     Frames,
     FrameSampling,
     Interpolation,
+    KeptEnd,
     MaskType,
     Mixing,
     PaddingMode,
+    PadSide,
     PixelLayout,
     PixelType,
     Resampling,
@@ -45,8 +47,10 @@ CLIP_LAYOUTS: tuple[ClipLayout, ...]
 FRAME_SAMPLINGS: tuple[FrameSampling, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
 INTERPOLATIONS: tuple[Interpolation, ...]
+KEPT_ENDS: tuple[KeptEnd, ...]
 MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
+PAD_SIDES: tuple[PadSide, ...]
 PADDING_MODES: tuple[PaddingMode, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]

@@ -30,6 +30,12 @@ PixelLayout = Literal["NHWC", "NCHW"]
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 """The four numbers of a box: two corners; a corner and the size; the centre and the size."""
 
+PadSide = Literal["right", "left"]
+"""The side of a list on which it is padded."""
+
+KeptEnd = Literal["first", "last"]
+"""The numbers that are kept of a list that is cut off."""
+
 Interpolation = Literal["nearest", "bilinear"]
 """The interpolation of the pixels of a rotated image."""
 

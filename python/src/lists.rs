@@ -1,6 +1,6 @@
 //! The names that options may have in the library, against which Python checks arguments.
 
-use forebay::column::{BoxFormat, ClipLayout, FrameSampling, Tensor, TensorFormat};
+use forebay::column::{BoxFormat, ClipLayout, FrameSampling, KeptEnd, PadSide, Tensor, TensorFormat};
 use forebay::filter::Op;
 use forebay::image::{Interpolation, Layout, MaskType, PaddingMode, PixelType, Resampling};
 use forebay::samples::{Across, Frames};
@@ -19,8 +19,10 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
     add("FRAMES", &Frames::NAMES)?;
     add("INTERPOLATIONS", &Interpolation::ALL.map(Interpolation::name))?;
+    add("KEPT_ENDS", &KeptEnd::NAMES)?;
     add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
+    add("PAD_SIDES", &PadSide::NAMES)?;
     add("PADDING_MODES", &PaddingMode::ALL.map(PaddingMode::name))?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
     add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;

@@ -32,12 +32,61 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def by_hand(lists: list[list[Any] | None], length: int, value: Any, dtype: Any, fill: Any = None) -> tuple[Any, Any]:
+def by_hand(
+    lists: list[list[Any] | None],
+    length: int,
+    value: Any,
+    dtype: Any,
+    fill: Any = None,
+    side: str = "right",
+    keep: str = "first",
+) -> tuple[Any, Any]:
     rows, mask = np.full((len(lists), length), value, dtype), np.zeros((len(lists), length), bool)
     for at, items in enumerate(lists):
-        kept = [fill if item is None else item for item in (items or [])][:length]
-        rows[at, : len(kept)], mask[at, : len(kept)] = kept, True
+        whole = [fill if item is None else item for item in (items or [])]
+        kept = whole[:length] if keep == "first" else whole[max(len(whole) - length, 0) :]
+        place = slice(0, len(kept)) if side == "right" else slice(length - len(kept), length)
+        rows[at, place], mask[at, place] = kept, True
     return rows, mask
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize(("length", "multiple"), [(5, None), (8, 4), (8, 1), (None, 4), (None, None)])
+def test_lists_are_padded_on_a_side_and_cut_off_at_an_end(
+    tokens: Path, length: int | None, multiple: int | None, side: Any, keep: Any
+) -> None:
+    names = {"i64": -1, "u8": 255}
+    cut = {"truncate": True, "keep": keep} if length else {}
+    pad = {
+        name: fb.Pad(length, multiple=multiple, value=value, side=side, mask=True, **cut) for name, value in names.items()
+    }
+    stored = pq.read_table(tokens)
+    widths = set()
+    with fb.Loader(tokens, columns=["id", *names], pad=pad, batch_size=3, shuffle=fb.Shuffle(seed=1)) as loader:
+        is_fixed = multiple is None and length is not None
+        assert ("i64", "dense", "<i8", (length if is_fixed else None,)) in loader.schema.layout()
+        for batch in loader:
+            for name, value in names.items():
+                lists = stored[name].take(batch["id"]).to_pylist()
+                width = max(map(len, lists))
+                if multiple:
+                    width = -(-width // multiple) * multiple
+                width = length if is_fixed else min(width, length or width)
+                rows, mask = by_hand(lists, width, value, batch[name].dtype, side=side, keep=keep)
+                assert batch[name].tolist() == rows.tolist() and batch[f"{name}.mask"].tolist() == mask.tolist()
+                widths.add(width)
+    assert multiple is None or widths <= set(range(0, 13, multiple))
+
+
+def test_a_batch_whose_length_is_rounded_up_is_weighed_as_it_is_delivered(tmp_path: Path) -> None:
+    """Rows of one number that become rows of 4 MiB are not taken for small ones."""
+    pq.write_table(pa.table({"x": pa.array([[1]] * 64, pa.list_(pa.int64()))}), tmp_path / "t.parquet")
+    pad = {"x": fb.Pad(multiple=1 << 19)}
+    with pytest.raises(fb.TooLargeError, match="memory"):
+        list(fb.Loader(tmp_path, pad=pad, batch_size=64, memory="256MiB"))
+    batch = next(iter(fb.Loader(tmp_path, pad=pad, batch_size=2, memory="256MiB")))
+    assert batch["x"].shape == (2, 1 << 19) and batch["x"][:, 0].tolist() == [1, 1] and batch["x"].sum() == 2
 
 
 @pytest.mark.parametrize("length", [1, 5, 12, 40])
@@ -112,14 +161,23 @@ def test_what_can_never_be_padded_is_refused(tokens: Path) -> None:
         ({"id": fb.Pad(3)}, "not padded"),
         ({"u8": fb.Pad(3, value=-1)}, "-1"),
         ({"i16": fb.Pad(3, value=0.5)}, "0.5"),
+        ({"u8": fb.Pad(4, multiple=2, value=-1)}, "-1"),
         ({"i16": 3}, "must be a forebay.Pad"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(tokens, columns=["id", "u8", "i16", "text"], pad=pad)
     with pytest.raises(fb.InvalidError, match="among the columns to read"):
         fb.Loader(tokens, columns=["id"], pad={"i16": fb.Pad(3)})
-    with pytest.raises(fb.InvalidError, match="at least 1"):
-        fb.Pad(0)
+    for options, said in (
+        ({"length": 0}, "length must be at least 1"),
+        ({"multiple": 0}, "multiple must be at least 1"),
+        ({"length": 70, "multiple": 16}, r"length must be a multiple of multiple=16, got 70 \(pass 64, for example\)"),
+        ({"side": "both"}, "side must be 'right' or 'left', got 'both'"),
+        ({"keep": "middle"}, "keep must be 'first' or 'last', got 'middle'"),
+        ({"length": 4, "keep": "last"}, "keep='last' is for lists that are cut off"),
+    ):
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Pad(**options)  # type: ignore[arg-type]
     with pytest.raises(fb.InvalidError, match="must be a number"):
         fb.Pad(2, value="x")  # type: ignore[arg-type]
     for value in (2**53 + 1, np.int64(-(2**53) - 1), 10**400):
@@ -163,5 +221,10 @@ def test_rows_as_long_as_the_longest_of_their_batch(tokens: Path, tmp_path: Path
             assert len(lengths) > 1 or how in ("shuffled", "cached", "skipped")
     again = pickle.loads(pickle.dumps(pad["i16"]))
     assert again == pad["i16"] and repr(again) == "forebay.Pad(value=7, mask=True)"
+    many = fb.Pad(64, multiple=8, value=-1, side="left", truncate=True, keep="last", mask=True)
+    assert repr(many) == "forebay.Pad(64, multiple=8, value=-1, side='left', truncate=True, keep='last', mask=True)"
+    with fb.Loader(tokens, columns=["i16"], pad={"i16": many}) as loader:
+        options = {"length": 64, "multiple": 8, "value": -1.0, "side": "left", "truncate": True, "keep": "last", "mask": True}
+        assert loader.spec["pad"] == {"i16": options}
     with pytest.raises(fb.InvalidError, match="truncate=True needs a length"):
         fb.Pad(truncate=True)

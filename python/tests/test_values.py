@@ -289,6 +289,8 @@ def test_names_of_options_are_those_of_the_library() -> None:
         (types.CacheTier, _forebay.CACHE_TIERS),
         (types.FilterOperator, _forebay.FILTER_OPERATORS),
         (types.Interpolation, _forebay.INTERPOLATIONS),
+        (types.KeptEnd, _forebay.KEPT_ENDS),
+        (types.PadSide, _forebay.PAD_SIDES),
         (types.Resampling, _forebay.RESAMPLINGS),
         (types.MaskType, _forebay.MASK_TYPES),
         (types.Mixing, _forebay.MIXINGS),

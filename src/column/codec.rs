@@ -154,13 +154,22 @@ pub(crate) struct RowSize {
     pub(crate) is_expanded: bool,
     /// Whether each row takes as many bytes as the longest row of its batch.
     pub(crate) is_to_longest: bool,
+    /// The most bytes that a row takes beyond those of the stored value, as its share in a rounded length.
+    pub(crate) added: u64,
     /// Whether the content of a cell determines the bytes of its row.
     pub(crate) is_by_cell: bool,
 }
 
 impl Default for RowSize {
     fn default() -> Self {
-        RowSize { bytes: None, growth: 1, is_expanded: false, is_to_longest: false, is_by_cell: false }
+        RowSize {
+            bytes: None,
+            growth: 1,
+            is_expanded: false,
+            is_to_longest: false,
+            added: 0,
+            is_by_cell: false,
+        }
     }
 }
 

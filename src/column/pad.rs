@@ -1,4 +1,4 @@
-//! Lists of numbers in rows of one length: padded at the end, or cut off.
+//! Lists of numbers in rows of one length: padded on one side, or cut off.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,22 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Column, ColumnOption, Gather, GatheredRows, NullOptions, RowSize};
+use super::padding::ListPlace;
+use super::{Column, ColumnOption, Gather, GatheredRows, KeptEnd, NullOptions, PadSide, RowSize};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 
-/// The field metadata of lists that are all as long as the longest list of their batch.
+/// The field metadata of lists that all have one length in a batch, which the longest list decides.
 const PADDED: (&str, &str) = ("forebay:padded", "longest");
 
 /// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
 ///
 /// With a given length the column has Arrow's type `FixedSizeList`. Otherwise the length is that of the
-/// longest list in each batch, and the column is a `LargeList`, whose type is the same in all batches.
+/// longest list in each batch, or the next [multiple](Pad::multiple) of a number, and the column is a
+/// `LargeList`, whose type is the same in all batches.
 ///
-/// A shorter list is filled up at its end. A longer one is a bad row, or is [cut off](Pad::truncate). A null
-/// in a list, or in the place of one, is a bad row, unless `fill_null` gives a value: it replaces nulls in
-/// lists, and a list that is null is read as an empty one.
+/// A shorter list is filled up, at its end unless [`side`](Pad::side) says otherwise. A longer one is a bad
+/// row, or is [cut off](Pad::truncate). A null in a list, or in the place of one, is a bad row, unless
+/// `fill_null` gives a value: it replaces nulls in lists, and a list that is null is read as an empty one.
 ///
 /// ```
 /// use forebay::column::Pad;
@@ -38,16 +40,23 @@ const PADDED: (&str, &str) = ("forebay:padded", "longest");
 /// dataset.loader().pad("tokens", tokens).build()
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
-    /// The length of a row; `None` for the length of the batch's longest list.
+    /// The length of a row, or the largest one if there is a `multiple`; `None` for that of the longest list.
     #[serde(default)]
     length: Option<usize>,
+    /// The number of which the length of a row is a multiple.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    multiple: Option<usize>,
     #[serde(default)]
     value: f64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    side: PadSide,
     #[serde(default)]
     truncate: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    keep: KeptEnd,
     #[serde(default)]
     mask: bool,
 }
@@ -55,7 +64,7 @@ pub struct Pad {
 impl Pad {
     /// Rows of `length` values, filled up with 0.
     pub fn new(length: usize) -> Pad {
-        Pad { length: Some(length), value: 0.0, truncate: false, mask: false }
+        Pad { length: Some(length), ..Pad::default() }
     }
 
     /// Rows as long as the longest list of their batch, filled up with 0. The longest list may be that of a
@@ -65,7 +74,22 @@ impl Pad {
     /// assert_ne!(forebay::column::Pad::longest(), forebay::column::Pad::new(2_048));
     /// ```
     pub fn longest() -> Pad {
-        Pad { length: None, value: 0.0, truncate: false, mask: false }
+        Pad::default()
+    }
+
+    /// Makes rows as long as the longest list of their batch, rounded up to a multiple of this number, so
+    /// that batches have few shapes. A length that was given is then the largest one. Default: rows are as
+    /// long as the length that was given, or as the longest list.
+    ///
+    /// ```
+    /// use forebay::column::Pad;
+    ///
+    /// // Rows of 64, 128, 192 and so on; of at most 2,048, to which longer lists are cut off.
+    /// let (tokens, bounded) = (Pad::longest().multiple(64), Pad::new(2_048).multiple(64).truncate(true));
+    /// ```
+    #[must_use]
+    pub fn multiple(self, multiple: usize) -> Pad {
+        Pad { multiple: Some(multiple), ..self }
     }
 
     /// The number that fills a list up, which must be a value of the column's type. Default: 0.
@@ -74,10 +98,22 @@ impl Pad {
         Pad { value, ..self }
     }
 
-    /// Whether longer lists are cut off after `length` values. Default: false, which makes them bad rows.
+    /// The side on which lists are filled up. Default: right, after the list.
+    #[must_use]
+    pub fn side(self, side: PadSide) -> Pad {
+        Pad { side, ..self }
+    }
+
+    /// Whether longer lists are cut off to `length` values. Default: false, which makes them bad rows.
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Pad {
         Pad { truncate, ..self }
+    }
+
+    /// The values that are kept of a list that is [cut off](Self::truncate). Default: the first ones.
+    #[must_use]
+    pub fn keep(self, keep: KeptEnd) -> Pad {
+        Pad { keep, ..self }
     }
 
     /// Whether a second column, `<name>.mask`, says which values belong to the list, as booleans of the same
@@ -92,9 +128,9 @@ impl Pad {
         self.mask
     }
 
-    /// The given length.
+    /// The length of a row, if it is the same in all batches.
     pub(super) fn length(&self) -> Option<usize> {
-        self.length
+        self.length.filter(|_| self.multiple.is_none())
     }
 
     /// The number that fills a list up.
@@ -111,33 +147,66 @@ impl Pad {
         format!("{column}.mask")
     }
 
+    /// The place of a list of `length` values in a row of `row` values.
+    pub(super) fn place(&self, length: usize, row: usize) -> ListPlace {
+        ListPlace::new(length, row, self.side, self.keep)
+    }
+
+    /// Returns an error for options that can never work, whatever the data.
+    pub(super) fn check(&self) -> Result<()> {
+        let Pad { length, multiple, truncate, keep, .. } = *self;
+        if length.is_some_and(|length| length == 0 || i32::try_from(length).is_err()) {
+            let cause = format!("rows of {} values", length.unwrap_or(0));
+            return Err(Error::invalid(cause).hint("the length is from 1 to 2^31 - 1"));
+        }
+        if multiple.is_some_and(|multiple| multiple == 0 || i32::try_from(multiple).is_err()) {
+            let cause = format!("rows of a multiple of {} values", multiple.unwrap_or(0));
+            return Err(Error::invalid(cause).hint("give a `multiple` from 1 to 2^31 - 1"));
+        }
+        if let (Some(length), Some(multiple)) = (length, multiple)
+            && length % multiple != 0
+        {
+            let cause = format!("rows of at most {length} values, which is not a multiple of {multiple}");
+            let below = length - length % multiple;
+            let fitting = if below > 0 { below } else { multiple };
+            return Err(Error::invalid(cause).hint(format!("give the length {fitting}, for example")));
+        }
+        if truncate && length.is_none() {
+            return Err(Error::invalid("`truncate` is given without a length")
+                .hint("give a length, or leave out `truncate`"));
+        }
+        if !truncate && keep != KeptEnd::First {
+            return Err(Error::invalid("`keep` is given without `truncate`").hint(
+                "only lists that are cut off are not kept whole: give `truncate`, or leave out `keep`",
+            ));
+        }
+        Ok(())
+    }
+
     /// The field of the rows, whose values have the type `item`.
-    fn delivered(&self, name: &str, item: &DataType) -> Result<Field> {
+    fn delivered(&self, name: &str, item: &DataType) -> Field {
         let item = Arc::new(Field::new("item", item.clone(), false));
-        let Some(length) = self.length else {
-            if self.truncate {
-                return Err(Error::invalid("`truncate` is given without a length")
-                    .hint("give a length, or leave out `truncate`"));
+        match self.length() {
+            Some(length) => Field::new(name, DataType::FixedSizeList(item, length as i32), false),
+            None => {
+                let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);
+                Field::new(name, DataType::LargeList(item), false).with_metadata(metadata)
             }
-            let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);
-            return Ok(Field::new(name, DataType::LargeList(item), false).with_metadata(metadata));
-        };
-        let valid = i32::try_from(length).ok().filter(|length| *length > 0);
-        let length = valid.ok_or_else(|| {
-            Error::invalid(format!("rows of {length} values")).hint("the length is from 1 to 2^31 - 1")
-        })?;
-        Ok(Field::new(name, DataType::FixedSizeList(item, length), false))
+        }
     }
 
     /// The number of values in each row of a batch with these lists.
     fn row(&self, lists: &[Option<StoredList>]) -> usize {
-        let longest = || lists.iter().flatten().map(StoredList::len).max();
-        self.length.or_else(longest).unwrap_or(0)
+        self.length().unwrap_or_else(|| {
+            let longest = lists.iter().flatten().map(StoredList::len).max().unwrap_or(0);
+            let rounded = longest.next_multiple_of(self.multiple.unwrap_or(1));
+            rounded.min(self.length.unwrap_or(usize::MAX))
+        })
     }
 
     /// The values of all rows as a column, with `row` values in each row.
     fn rows(&self, values: ArrayRef, rows: usize, row: usize) -> Result<ArrayRef> {
-        match self.delivered("", values.data_type())?.data_type() {
+        match self.delivered("", values.data_type()).data_type() {
             DataType::FixedSizeList(item, length) => {
                 Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, values, None).or_fail()?))
             }
@@ -154,6 +223,11 @@ impl ColumnOption for Pad {
     fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
         Column::gathered(PadCodec::new(self, stored, nulls.fill)?, stored).map(Some)
     }
+}
+
+/// Whether an option has its default, and is left out of specs.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A number as the user wrote it: a whole number without rounding, unless it is too long to read.
@@ -175,13 +249,14 @@ fn item_of(stored: &DataType) -> Option<&DataType> {
 pub(crate) struct PadCodec {
     pub(crate) pad: Pad,
     pub(crate) fill: Option<Fill>,
-    /// The number of bytes of a row, if it is the same in all batches.
-    bytes: Option<u64>,
+    /// The size of a row.
+    size: RowSize,
 }
 
 impl PadCodec {
     /// Fails with `Invalid` for a column that does not hold lists of numbers.
     pub(crate) fn new(pad: &Pad, stored: &Field, fill: Option<&Fill>) -> Result<Self> {
+        pad.check()?;
         let Some(item) = item_of(stored.data_type()) else {
             return Err(Error::invalid(format!(
                 "holds {}, which is not padded",
@@ -197,8 +272,14 @@ impl PadCodec {
             fill.check(stored.data_type())?;
         }
         let bytes_of = |length: usize| length.saturating_mul(item.primitive_width().unwrap_or(0)) as u64;
-        let bytes = pad.length.map(bytes_of);
-        Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
+        let size = RowSize {
+            // A given length is the most that a row may have.
+            bytes: pad.length.map(bytes_of),
+            is_to_longest: pad.length.is_none(),
+            added: bytes_of(pad.multiple.map_or(0, |multiple| multiple - 1)),
+            ..RowSize::default()
+        };
+        Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), size })
     }
 
     /// The reason why a list cannot be delivered in rows of this length; `None` if it can.
@@ -215,7 +296,8 @@ impl PadCodec {
             return bad(cause, "pad to more values, or cut lists off with `truncate`");
         }
         let nulls = nulls[list.source].filter(|_| self.fill.is_none())?;
-        match nulls.slice(list.from, list.len().min(row)).null_count() {
+        let place = self.pad.place(list.len(), row);
+        match nulls.slice(list.from + place.from, place.count).null_count() {
             0 => None,
             _ => bad("null in a list that is padded".into(), "give a value with `fill_null`"),
         }
@@ -238,14 +320,17 @@ impl PadCodec {
         let mut rows = Vec::with_capacity(lists.len() * padding.len());
         for list in lists {
             let begin = rows.len();
-            if let Some(StoredList { source, from, to }) = *list {
-                let data = &stored[source];
-                let to = to.min(from + row);
-                let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
-                rows.extend_from_slice(&bytes[from * width..to * width]);
+            if let Some(list) = list {
+                let place = self.pad.place(list.len(), row);
+                rows.extend_from_slice(&padding[..place.before * width]);
+                let data = &stored[list.source];
+                let from = list.from + place.from;
+                let bytes = &data.buffers()[0].as_slice()[(data.offset() + from) * width..];
+                let first = rows.len();
+                rows.extend_from_slice(&bytes[..place.count * width]);
                 if let (Some(nulls), Some(value)) = (data.nulls(), &of_null) {
-                    for at in (from..to).filter(|at| nulls.is_null(*at)) {
-                        rows[begin + (at - from) * width..][..width].copy_from_slice(value);
+                    for at in (0..place.count).filter(|at| nulls.is_null(from + at)) {
+                        rows[first + at * width..][..width].copy_from_slice(value);
                     }
                 }
             }
@@ -258,7 +343,7 @@ impl PadCodec {
 impl Gather for PadCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let item = item_of(stored.data_type()).unwrap_or(&DataType::Null);
-        Ok(Arc::new(self.pad.delivered(stored.name(), item)?))
+        Ok(Arc::new(self.pad.delivered(stored.name(), item)))
     }
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
@@ -280,7 +365,7 @@ impl Gather for PadCodec {
     }
 
     fn size(&self) -> RowSize {
-        RowSize { bytes: self.bytes, is_to_longest: self.pad.length.is_none(), ..RowSize::default() }
+        self.size
     }
 }
 
@@ -293,7 +378,7 @@ pub(crate) struct PadMaskCodec {
 
 impl Gather for PadMaskCodec {
     fn delivered(&self, _: &Field) -> Result<FieldRef> {
-        Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)?))
+        Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)))
     }
 
     /// The codec of the lists reports bad rows, so the mask does not.
@@ -302,9 +387,10 @@ impl Gather for PadMaskCodec {
         let row = self.pad.row(&lists);
         let mut own = BooleanBufferBuilder::new(lists.len() * row);
         for list in &lists {
-            let length = list.as_ref().map_or(0, StoredList::len).min(row);
-            own.append_n(length, true);
-            own.append_n(row - length, false);
+            let place = self.pad.place(list.as_ref().map_or(0, StoredList::len), row);
+            own.append_n(place.before, false);
+            own.append_n(place.count, true);
+            own.append_n(row - place.before - place.count, false);
         }
         let values: ArrayRef = Arc::new(BooleanArray::new(own.finish(), None));
         Ok((self.pad.rows(values, lists.len(), row)?, Vec::new()))
@@ -323,10 +409,15 @@ impl Gather for PadMaskCodec {
 mod tests {
     use forebay_arrow::array::{AsArray, Int16Array, ListArray};
     use forebay_arrow::datatypes::Int16Type;
+    use proptest::prelude::*;
 
     use super::*;
 
     type Lists = Vec<Option<Vec<Option<i16>>>>;
+
+    fn list_of(item: DataType) -> Field {
+        Field::new("t", DataType::List(Arc::new(Field::new("item", item, true))), true)
+    }
 
     fn delivered(pad: &Pad, fill: Option<Fill>, lists: Lists) -> (Vec<i16>, Vec<bool>, Vec<(usize, String)>) {
         let column = ListArray::from_iter_primitive::<Int16Type, _, _>(lists);
@@ -390,6 +481,26 @@ mod tests {
     }
 
     #[test]
+    fn a_length_is_rounded_up_to_a_multiple_and_no_further_than_the_largest() {
+        let batch = |lengths: &[usize]| -> Vec<Option<StoredList>> {
+            lengths.iter().map(|length| Some(StoredList { source: 0, from: 7, to: 7 + length })).collect()
+        };
+        let (rounded, bounded) = (Pad::longest().multiple(4), Pad::new(8).multiple(4).truncate(true));
+        for (lengths, of_rounded, of_bounded) in
+            [([0, 0], 0, 0), ([1, 3], 4, 4), ([4, 2], 4, 4), ([5, 1], 8, 8), ([2, 9], 12, 8)]
+        {
+            let lists = batch(&lengths);
+            assert_eq!((rounded.row(&lists), bounded.row(&lists)), (of_rounded, of_bounded), "{lengths:?}");
+        }
+        assert_eq!((bounded.length(), Pad::new(8).length()), (None, Some(8)));
+        let field = list_of(DataType::Int16);
+        let size = |pad: &Pad| PadCodec::new(pad, &field, None).unwrap().size();
+        let to_longest = RowSize { is_to_longest: true, ..RowSize::default() };
+        assert_eq!(size(&rounded), RowSize { added: 6, ..to_longest });
+        assert_eq!((size(&bounded).bytes, size(&Pad::longest())), (Some(16), to_longest));
+    }
+
+    #[test]
     fn a_value_that_a_list_cannot_have_is_shown_as_it_was_given() {
         let field = Field::new(
             "t",
@@ -414,18 +525,61 @@ mod tests {
         assert_eq!(own[..2], [false, false]);
         let (values, _, refused) = delivered(&pad, Some(7.0.into()), lists());
         assert_eq!((values, refused.len()), (vec![0, 0, 1, 7, 1, 2], 0));
+        let last = pad.keep(KeptEnd::Last).side(PadSide::Left);
+        let (values, own, refused) = delivered(&last, None, lists());
+        assert_eq!(refused.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((&own[..2], &values[..2]), (&[false, false][..], &[0, 0][..]));
+        let (values, _, refused) = delivered(&last, Some(7.0.into()), lists());
+        assert_eq!((values, refused.len()), (vec![0, 0, 1, 7, 2, 7], 0));
+    }
+
+    proptest! {
+        /// Rows and masks are those that a plain model makes, number by number.
+        #[test]
+        fn rows_are_those_of_a_plain_model(
+            lengths in prop::collection::vec(0usize..9, 1..6),
+            length in 1usize..9,
+            is_left: bool,
+            is_last: bool,
+        ) {
+            let lists: Vec<Vec<i16>> = lengths.iter().map(|length| (1..=*length as i16).collect()).collect();
+            let side = if is_left { PadSide::Left } else { PadSide::Right };
+            let keep = if is_last { KeptEnd::Last } else { KeptEnd::First };
+            let pad = Pad::new(length).value(-1.0).truncate(true).side(side).keep(keep);
+            let stored = lists.iter().map(|list| Some(list.iter().copied().map(Some).collect())).collect();
+            let (values, own, _) = delivered(&pad, None, stored);
+            let mut expected = Vec::new();
+            for mut list in lists {
+                while list.len() > length {
+                    list.remove(if is_last { 0 } else { list.len() - 1 });
+                }
+                while list.len() < length {
+                    list.insert(if is_left { 0 } else { list.len() }, -1);
+                }
+                expected.extend(list);
+            }
+            prop_assert_eq!(expected.iter().map(|number| *number != -1).collect::<Vec<_>>(), own);
+            prop_assert_eq!(values, expected);
+        }
     }
 
     #[test]
     fn what_can_never_be_padded_is_refused() {
-        let list =
-            |item: DataType| Field::new("t", DataType::List(Arc::new(Field::new("item", item, true))), true);
+        let list = list_of;
         let refused = |pad: Pad, field: &Field| {
             let codec = PadCodec::new(&pad, field, None).and_then(|codec| codec.delivered(field));
             codec.unwrap_err().to_string()
         };
         assert!(refused(Pad::new(0), &list(DataType::Int16)).contains("from 1 to"));
         assert!(refused(Pad::longest().truncate(true), &list(DataType::Int16)).contains("give a length"));
+        assert!(refused(Pad::longest().multiple(0), &list(DataType::Int16)).contains("from 1 to 2^31"));
+        let odd = refused(Pad::new(70).multiple(16), &list(DataType::Int16));
+        assert!(
+            odd.contains("at most 70 values, which is not a multiple of 16 (give the length 64"),
+            "{odd}"
+        );
+        let kept = refused(Pad::new(2).keep(KeptEnd::Last), &list(DataType::Int16));
+        assert!(kept.contains("`keep` is given without `truncate`"), "{kept}");
         assert!(refused(Pad::new(2).value(0.5), &list(DataType::Int16)).contains("0.5"));
         assert!(refused(Pad::new(2).value(-1.0), &list(DataType::UInt8)).contains("-1"));
         assert!(refused(Pad::new(2), &list(DataType::Utf8View)).contains("lists of numbers are padded"));

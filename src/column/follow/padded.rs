@@ -37,6 +37,7 @@ impl PaddedCodec {
     /// # Errors
     /// The inner codec refuses the stored column, or the items cannot be padded.
     pub(crate) fn new(inner: Arc<dyn FollowImage>, pad: &Pad, stored: &Field) -> Result<Self> {
+        pad.check()?;
         let delivered = inner.delivered(stored)?;
         let DataType::LargeList(item) = delivered.data_type() else {
             return Err(unfit(delivered.data_type()));
@@ -55,7 +56,7 @@ impl PaddedCodec {
                 value_bytes(of, pad.filler())?;
                 let length = pad.length().ok_or_else(|| {
                     Error::invalid("boxes, points and masks are padded to the longest list of a batch")
-                        .hint("give `pad` a length")
+                        .hint("give `pad` a length, and no `multiple`")
                 })?;
                 PaddedItems::Arrays { shape, item: of.clone(), length }
             }
@@ -119,10 +120,12 @@ impl FollowImage for PaddedCodec {
         let mut padded: Vec<u8> = Vec::with_capacity(lists.len() * row);
         let padding = filler.repeat(length * numbers);
         for at in 0..lists.len() {
-            let (from, end) = (padded.len(), lists.value_offsets()[at + 1] as usize);
-            let first = lists.value_offsets()[at] as usize;
-            padded.extend_from_slice(&stored[first * each..end.min(first + length) * each]);
-            padded.extend_from_slice(&padding[padded.len() - from..]);
+            let begin = padded.len();
+            let place = self.pad.place(lists.value_length(at) as usize, length);
+            padded.extend_from_slice(&padding[..place.before * each]);
+            let first = lists.value_offsets()[at] as usize + place.from;
+            padded.extend_from_slice(&stored[first * each..][..place.count * each]);
+            padded.extend_from_slice(&padding[padded.len() - begin..]);
         }
         let data = ArrayData::builder(item.clone()).len(padded.len() / filler.len());
         let data = data.add_buffer(padded.into()).align_buffers(true).build().or_fail()?;

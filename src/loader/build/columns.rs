@@ -264,6 +264,7 @@ impl LoaderBuilder {
                     // A cell that says its own size is weighed exactly each time, so its stored size is used
                     // here.
                     let times = if size.is_by_cell { 1 } else { size.growth };
+                    bytes_of_row.others += size.added;
                     bytes_of_row.columns.extend(repeat_n(column, times));
                     bytes_of_row.to_longest.extend(size.is_to_longest.then_some(column));
                     bytes_of_row.expanded.extend(size.is_expanded.then_some(column));
