@@ -88,15 +88,26 @@ def laid_out(pieces: list[list[int]], length: int, value: int) -> dict[str, list
     }
 
 
-def by_hand(root: Path, pack: fb.Pack, keep: Any = lambda row: True) -> list[dict[str, list[int]]]:
+def number_of(numbers: Any, column: str) -> Any:
+    return numbers.get(column, 0) if isinstance(numbers, dict) else numbers
+
+
+def marked(one: list[int], pack: fb.Pack, column: str = "tokens") -> list[int]:
+    """A list with what stands before and after it."""
+    before, after = ([] if mark is None else [number_of(mark, column)] for mark in (pack.bos, pack.eos))
+    return [*before, *one, *after] if one else []
+
+
+def by_hand(
+    root: Path, pack: fb.Pack, keep: Any = lambda row: True, column: str = "tokens"
+) -> list[dict[str, list[int]]]:
     found = []
     for rows in row_groups(root):
-        lists = [row["tokens"] for row in rows if keep(row)]
+        lists = [marked(row[column], pack, column) for row in rows if keep(row)]
         if pack.truncate:
             lists = [one[: pack.length] for one in lists]
         packs = split(lists, pack.length) if pack.split else best_fit(lists, pack.length)
-        value = pack.value.get("tokens", 0) if isinstance(pack.value, dict) else pack.value
-        found += [laid_out(pieces, pack.length, int(value)) for pieces in packs]
+        found += [laid_out(pieces, pack.length, int(number_of(pack.value, column))) for pieces in packs]
     return found
 
 
@@ -117,6 +128,12 @@ PACKS = [
     fb.Pack("tokens", 128, split=False, value=9, lengths="n"),
     fb.Pack("tokens", 20, split=False, truncate=True),
     fb.Pack(["tokens", "labels"], 7, value={"labels": -100}),
+    fb.Pack("tokens", 64, eos=-1),
+    fb.Pack("tokens", 7, bos=-1, eos=-2, lengths="n"),
+    fb.Pack(["tokens", "labels"], 9, bos={"tokens": -1, "labels": -100}, eos={"tokens": -2, "labels": -2}),
+    fb.Pack("tokens", 64, split=False, bos=-1, eos=-2, lengths="n"),
+    fb.Pack("tokens", 20, split=False, truncate=True, eos=-1),
+    fb.Pack("tokens", 1, bos=-1),
 ]
 
 
@@ -125,6 +142,47 @@ def test_packs_are_those_of_a_plain_packer(documents: Path, pack: fb.Pack) -> No
     assert delivered(fb.Loader(documents, samples=pack, batch_size=5)) == by_hand(documents, pack)
     even = fb.Loader(documents, samples=pack, batch_size=5, filter=fb.col("id") % 2 == 0)
     assert delivered(even) == by_hand(documents, pack, lambda row: row["id"] % 2 == 0)
+
+
+def test_numbers_stand_before_and_after_the_lists_of_each_column(documents: Path) -> None:
+    pack = fb.Pack(["tokens", "labels"], 30, bos={"tokens": -1, "labels": -100}, eos={"tokens": -2, "labels": -3})
+    labels = [row.tolist() for batch in fb.Loader(documents, samples=pack, batch_size=5) for row in batch["labels"]]
+    assert labels == [one["tokens"] for one in by_hand(documents, pack, column="labels")]
+    # With a tokeniser that writes the number itself, the packs are the same.
+    written = documents.parent / "written"
+    written.mkdir()
+    for path in documents.glob("*.parquet"):
+        rows = pq.read_table(path, columns=["tokens"])["tokens"].to_pylist()
+        table = pa.table({"tokens": [[*row, -2] if row else [] for row in rows]})
+        pq.write_table(table, written / path.name, row_group_size=45)
+    for options in ({}, {"split": False}, {"across": "dataset"}):
+        ours = fb.Loader(documents, samples=fb.Pack("tokens", 64, eos=-2, **options), batch_size=5)
+        theirs = fb.Loader(written, samples=fb.Pack("tokens", 64, **options), batch_size=5)
+        assert delivered(ours) == delivered(theirs)
+
+
+def test_a_list_that_does_not_fit_with_what_stands_around_it_is_refused(documents: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([[1, 2, 3]], pa.list_(pa.int8())), "n": [2]}), tmp_path / "t.parquet")
+    fb.Loader(tmp_path, samples=fb.Pack("x", 5, split=False, bos=1, eos=2))
+    with pytest.raises(fb.InvalidError, match='column "x": a list of 3 values with bos and eos does not fit a pack of 4'):
+        fb.Loader(tmp_path, samples=fb.Pack("x", 4, split=False, bos=1, eos=2))
+    with pytest.raises(fb.BadRowError, match="a list of 3 values, where packs were planned with 2"):
+        list(fb.Loader(tmp_path, samples=fb.Pack("x", 4, lengths="n", eos=2)))
+    with pytest.raises(fb.InvalidError, match='column "x": packs of int8 cannot have lists that end with 300.*give eos a'):
+        fb.Loader(tmp_path, samples=fb.Pack("x", 4, eos=300))
+    with pytest.raises(fb.InvalidError, match="cannot have lists that begin with 0.5"):
+        fb.Loader(tmp_path, samples=fb.Pack("x", 4, bos=0.5))
+
+
+def test_a_state_is_of_the_same_lengths(documents: Path) -> None:
+    def loader(**options: Any) -> fb.Loader:
+        return fb.Loader(documents, samples=fb.Pack("tokens", 64, **options), batch_size=5)
+
+    state = loader(eos=-1).state_dict()
+    loader(eos=-2).load_state_dict(state)
+    for options in ({}, {"bos": -1}, {"bos": -1, "eos": -1}):
+        with pytest.raises(fb.StateMismatchError, match="saved with samples"):
+            loader(**options).load_state_dict(state)
 
 
 def test_several_columns_are_packed_alike(documents: Path) -> None:
@@ -389,6 +447,10 @@ def test_each_rank_has_as_many_buckets_and_each_row_comes_once(documents: Path, 
         (lambda: fb.Pack("x", 8, value={"x": None}), "value must be a number"),
         (lambda: fb.Pack("x", 8, value={"y": 0}), "a number for 'y', which is not packed"),
         (lambda: fb.Pack("x", 8, lengths=3), "lengths must be the name"),
+        (lambda: fb.Pack("x", 8, eos="</s>"), "eos must be a number, got '</s>'"),
+        (lambda: fb.Pack("x", 8, bos=2**53 + 1), "bos has more digits than a float64 holds"),
+        (lambda: fb.Pack(["x", "y"], 8, eos={"x": 2}), "eos has no number for 'y', but for other columns .*each column"),
+        (lambda: fb.Pack("x", 8, bos={"y": 0}), "bos has a number for 'y', which is not packed"),
         (lambda: fb.Bucket("x"), "rows=... or tokens=..."),
         (lambda: fb.Bucket(3, rows=4), "by must be the name"),
         (lambda: fb.Bucket("x", rows=0), "rows must be at least 1"),

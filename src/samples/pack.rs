@@ -52,6 +52,10 @@ pub struct Pack {
     #[serde(default)]
     value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    bos: Option<PackValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    eos: Option<PackValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
     /// The field is left out of positions if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
@@ -70,6 +74,8 @@ impl Pack {
             split: true,
             truncate: false,
             value: PackValue::default(),
+            bos: None,
+            eos: None,
             lengths: None,
             across: Across::RowGroup,
         }
@@ -99,9 +105,34 @@ impl Pack {
         Pack { value: value.into(), ..self }
     }
 
-    /// A column of whole numbers with the length of the list in each row, so that packs are planned without
-    /// reading the lists. A row whose list has another length is a bad row. Default: the lists are read once
-    /// for their lengths.
+    /// A number before each list, such as that of the token BOS: one for all columns, or one for each. It
+    /// counts in the length of a pack, and is in the pack in which the list begins. An empty list gets none.
+    /// Default: no number.
+    ///
+    /// ```
+    /// let columns = ["input_ids", "labels"];
+    /// let pack = forebay::samples::Pack::split(columns, 2_048).bos([("input_ids", 1.0), ("labels", -100.0)]);
+    /// ```
+    #[must_use]
+    pub fn bos(self, bos: impl Into<PackValue>) -> Self {
+        Pack { bos: Some(bos.into()), ..self }
+    }
+
+    /// A number after each list, such as that of the token EOS: one for all columns, or one for each. It
+    /// counts in the length of a pack, and is in the pack in which the list ends; a list that is [cut
+    /// off](Self::truncate) has none. An empty list gets none either. Default: no number.
+    ///
+    /// ```
+    /// let pack = forebay::samples::Pack::split(["input_ids", "labels"], 2_048).eos(2.0);
+    /// ```
+    #[must_use]
+    pub fn eos(self, eos: impl Into<PackValue>) -> Self {
+        Pack { eos: Some(eos.into()), ..self }
+    }
+
+    /// A column of whole numbers with the length of the list in each row, without [`bos`](Self::bos) and
+    /// [`eos`](Self::eos), so that packs are planned without reading the lists. A row whose list has another
+    /// length is a bad row. Default: the lists are read once for their lengths.
     #[must_use]
     pub fn lengths(self, column: impl Into<String>) -> Self {
         Pack { lengths: Some(column.into()), ..self }
@@ -132,10 +163,18 @@ impl Pack {
 
     /// The number that fills up the rows of a column.
     pub(crate) fn value_of(&self, column: &str) -> f64 {
-        match &self.value {
-            PackValue::All(value) => *value,
-            PackValue::Columns(values) => values.get(column).copied().unwrap_or(0.0),
-        }
+        self.value.of(column).unwrap_or(0.0)
+    }
+
+    /// The numbers before and after each list of a column.
+    pub(crate) fn marks_of(&self, column: &str) -> PackMarks {
+        let of_column = |mark: &Option<PackValue>| mark.as_ref().and_then(|mark| mark.of(column));
+        PackMarks { bos: of_column(&self.bos), eos: of_column(&self.eos) }
+    }
+
+    /// How many numbers stand before and after a list.
+    fn marks(&self) -> u32 {
+        u32::from(self.bos.is_some()) + u32::from(self.eos.is_some())
     }
 
     /// The column that gives the lengths of the lists.
@@ -149,6 +188,8 @@ impl Pack {
         Pack {
             columns: vec![stored(self.length_column())],
             value: PackValue::default(),
+            bos: self.bos.as_ref().map(|_| PackValue::default()),
+            eos: self.eos.as_ref().map(|_| PackValue::default()),
             lengths: None,
             ..self.clone()
         }
@@ -162,11 +203,15 @@ impl Pack {
         if self.columns.iter().enumerate().any(|(at, name)| self.columns[..at].contains(name)) {
             return Err(Error::invalid("a pack lists a column twice"));
         }
-        if let PackValue::Columns(values) = &self.value
-            && let Some(name) = values.keys().find(|name| !self.columns.contains(name))
-        {
-            return Err(Error::invalid(format!("a pack has a value for {name:?}, which is not packed"))
-                .hint(format!("its columns are {}", self.columns.join(", "))));
+        self.check_numbers("value", Some(&self.value))?;
+        for (option, numbers) in [("bos", self.bos.as_ref()), ("eos", self.eos.as_ref())] {
+            self.check_numbers(option, numbers)?;
+            if let Some(numbers) = numbers
+                && let Some(name) = self.columns.iter().find(|name| numbers.of(name).is_none())
+            {
+                let cause = format!("a pack has no `{option}` for {name:?}, but for other columns");
+                return Err(Error::invalid(cause).hint("lists are packed alike: give each column a number"));
+            }
         }
         if self.length == 0 || self.length > i32::MAX as u32 {
             let cause = format!("the length of a pack is {}", self.length);
@@ -181,14 +226,40 @@ impl Pack {
         Ok(())
     }
 
-    /// The length of a list that can be packed, or the reason why it cannot.
+    /// Refuses numbers for columns that are not packed.
+    fn check_numbers(&self, option: &str, numbers: Option<&PackValue>) -> Result<()> {
+        let Some(PackValue::Columns(numbers)) = numbers else { return Ok(()) };
+        match numbers.keys().find(|name| !self.columns.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid(format!(
+                "`{option}` of a pack has a number for {name:?}, which is not packed"
+            ))
+            .hint(format!("its columns are {}", self.columns.join(", ")))),
+        }
+    }
+
+    /// The number of values that a list takes in packs, or the reason why it cannot be packed.
     pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
         let may_be_longer = self.split || self.truncate;
         match length {
             NO_LENGTH => Err(Unfit::NoLength),
-            length if length > self.length && !may_be_longer => Err(Unfit::TooLong(length)),
-            length => Ok(length),
+            0 => Ok(0),
+            length => match length.checked_add(self.marks()) {
+                Some(marked) if marked <= self.length || may_be_longer => Ok(marked),
+                _ => Err(Unfit::TooLong(length)),
+            },
         }
+    }
+
+    /// The cause of the error for a list that is too long for a pack.
+    pub(crate) fn too_long(&self, length: u32) -> String {
+        let marks = match (&self.bos, &self.eos) {
+            (None, None) => "",
+            (Some(_), None) => " with bos",
+            (None, Some(_)) => " with eos",
+            (Some(_), Some(_)) => " with bos and eos",
+        };
+        format!("a list of {length} values{marks} does not fit a pack of {}", self.length)
     }
 
     /// Makes the packs of consecutive row groups from the lengths of their lists.
@@ -200,7 +271,8 @@ impl Pack {
     }
 }
 
-/// The number that fills up the rows of a [`Pack`], as [`Pack::value`] describes.
+/// The number that fills up the rows of a [`Pack`], as [`Pack::value`] describes, or that stands before or
+/// after each list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -209,6 +281,16 @@ pub enum PackValue {
     All(f64),
     /// The numbers for the named columns; the other columns have 0.
     Columns(BTreeMap<String, f64>),
+}
+
+impl PackValue {
+    /// The number for a column.
+    fn of(&self, column: &str) -> Option<f64> {
+        match self {
+            PackValue::All(value) => Some(*value),
+            PackValue::Columns(values) => values.get(column).copied(),
+        }
+    }
 }
 
 impl Default for PackValue {
@@ -229,10 +311,24 @@ impl<N: Into<String>, const C: usize> From<[(N, f64); C]> for PackValue {
     }
 }
 
+/// The numbers before and after each list of a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PackMarks {
+    pub(crate) bos: Option<f64>,
+    pub(crate) eos: Option<f64>,
+}
+
+impl PackMarks {
+    /// How many numbers there are.
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.bos.is_some()) + usize::from(self.eos.is_some())
+    }
+}
+
 /// The packs of one row group.
 #[derive(Debug, Default)]
 pub(crate) struct PackedGroup {
-    /// The length of the list in each selected row.
+    /// The length of the list in each selected row, with the numbers before and after it.
     lengths: Box<[u32]>,
     form: PackBorders,
 }
@@ -470,6 +566,38 @@ mod tests {
         assert!(read(r#""7""#).is_err());
         let said = read(r#"{"label": -100}"#).unwrap().check().unwrap_err().to_string();
         assert!(said.contains(r#""label", which is not packed (its columns are ids, labels)"#), "{said}");
+    }
+
+    #[test]
+    fn numbers_before_and_after_a_list_count_in_its_length() {
+        let pack = Pack::best_fit(["x"], 8);
+        let marked = pack.clone().bos(1.0).eos(2.0);
+        let lengths = [0, 1, 6, 7, NO_LENGTH];
+        let fitting = |pack: &Pack| lengths.map(|length| pack.fitting(length));
+        let null = Err(Unfit::NoLength);
+        assert_eq!(fitting(&pack.clone().eos(2.0)), [Ok(0), Ok(2), Ok(7), Ok(8), null]);
+        assert_eq!(fitting(&marked), [Ok(0), Ok(3), Ok(8), Err(Unfit::TooLong(7)), null]);
+        assert_eq!(fitting(&marked.clone().truncate(true)), [Ok(0), Ok(3), Ok(8), Ok(9), null]);
+        assert_eq!(marked.fitting(NO_LENGTH - 1), Err(Unfit::TooLong(NO_LENGTH - 1)));
+        assert_eq!(marked.too_long(7), "a list of 7 values with bos and eos does not fit a pack of 8");
+        assert_eq!(pack.too_long(9), "a list of 9 values does not fit a pack of 8");
+        let of_columns = Pack::split(["ids", "labels"], 4).eos([("ids", 2.0), ("labels", -100.0)]);
+        of_columns.check().unwrap();
+        assert_eq!(of_columns.marks_of("labels"), PackMarks { bos: None, eos: Some(-100.0) });
+        let position = |pack: &Pack| pack.deciding_alone(str::to_owned);
+        assert_eq!(
+            position(&of_columns),
+            position(&of_columns.clone().eos(3.0)),
+            "the number decides nothing"
+        );
+        assert_ne!(position(&of_columns), position(&Pack::split(["ids", "labels"], 4)));
+        let said = |pack: Pack| pack.check().unwrap_err().to_string();
+        let some = said(Pack::split(["ids", "labels"], 4).bos([("ids", 1.0)]));
+        assert!(some.contains(r#"no `bos` for "labels""#), "{some}");
+        assert!(
+            said(Pack::split(["ids"], 4).eos([("id", 1.0)]))
+                .contains("`eos` of a pack has a number for \"id\", which is not")
+        );
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Samples {
     pub(crate) fn refusal(&self, why: Unfit) -> Error {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
-                let cause = format!("a list of {length} values does not fit a pack of {}", pack.length());
+                let cause = pack.too_long(length);
                 Error::invalid(cause).hint("use longer packs, split lists, or cut them off with `truncate`")
             }
             (Unfit::TooLong(length), Samples::Buckets(bucket)) => {

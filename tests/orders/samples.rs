@@ -64,22 +64,29 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
 }
 
 /// Returns the rows of a batch in the order in which the plan names them; for packs, the rows that they
-/// contain.
-fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
-    let Samples::Packs(_) = kind else { return samples_of(kind, batch).concat() };
+/// contain, where `None` is a row of which a pack has nothing but the number before or after its list.
+fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<Option<i64>> {
+    let Samples::Packs(_) = kind else {
+        return samples_of(kind, batch).concat().into_iter().map(Some).collect();
+    };
     let segments = batch["segment_ids"].as_fixed_size_list();
     let mut rows = Vec::new();
     for (tokens, segments) in samples_of(kind, batch).iter().zip(segments.iter()) {
         let segments = segments.unwrap().as_primitive::<Int32Type>().values().to_vec();
-        let mut last = 0;
-        for (token, segment) in tokens.iter().zip(segments) {
-            if segment > last {
-                rows.push(*token);
-                last = segment;
-            }
-        }
+        let of_segment = |number: i32| {
+            let mut own = tokens.iter().zip(&segments).filter(move |(_, segment)| **segment == number);
+            own.find(|(token, _)| **token > 0).map(|(token, _)| *token)
+        };
+        rows.extend((1..=segments.iter().copied().max().unwrap_or(0)).map(of_segment));
     }
     rows
+}
+
+/// Packs with or without numbers before and after the lists, none of which is the number of a row.
+fn marked(draw: &mut Draw, pack: Pack) -> Samples {
+    let pack = if draw.below(2) == 0 { pack.bos(-1.0) } else { pack };
+    let pack = if draw.below(2) == 0 { pack.eos(-2.0) } else { pack };
+    pack.into()
 }
 
 fn draw_kind(draw: &mut Draw) -> Samples {
@@ -95,11 +102,17 @@ fn draw_kind(draw: &mut Draw) -> Samples {
             let length = 10 + draw.below(25) as u32;
             Window::rows(length).overlap(draw.below(length.into()) as u32).across(Across::File).into()
         }
-        3 => Pack::split(["tokens"], 1 + draw.below(30) as u32).across(across).into(),
+        3 => {
+            let pack = Pack::split(["tokens"], 1 + draw.below(30) as u32).across(across);
+            marked(draw, pack)
+        }
         4 => Pack::split(["tokens"], 40 + draw.below(200) as u32).across(Across::Dataset).into(),
         6 => Sample::weights("n").seed(3).rows(50 + draw.below(200)).into(),
         7 => Sample::balanced("c").seed(3).replacement(draw.below(2) == 0).rows(40).into(),
-        5 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
+        5 => {
+            let pack = Pack::best_fit(["tokens"], 10 + draw.below(30) as u32);
+            marked(draw, pack)
+        }
         _ => Bucket::tokens("tokens", 8 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
     }
 }
@@ -172,7 +185,11 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
                 let batch = epoch.next().unwrap().unwrap();
                 let planned = ranks[0].which(1, step, rank as u32).unwrap();
                 let planned: Vec<i64> = planned.iter().map(|row| numbers[&row.id]).collect();
-                assert_eq!(rows_of(&kind, &batch), planned, "case {case}, step {step}, rank {rank}");
+                let delivered = rows_of(&kind, &batch);
+                assert_eq!(delivered.len(), planned.len(), "case {case}, step {step}, rank {rank}");
+                let pairs = delivered.iter().zip(&planned);
+                let differ = pairs.filter(|(found, planned)| found.is_some_and(|found| found != **planned));
+                assert_eq!(differ.count(), 0, "case {case}, step {step}, rank {rank}");
                 together.extend(samples_of(&kind, &batch));
                 checked += 1;
             }

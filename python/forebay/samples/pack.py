@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,9 +55,14 @@ class Pack:
         The number that fills up a pack, for all columns, or for each column by its name; a column that is not
         named is filled with 0. The type of the column and a float64 must be able to hold the number. Labels
         need -100, or another number that the loss ignores: ``{"labels": -100}``.
+    bos, eos : float or mapping from str to float, optional
+        Put this number, such as that of the token BOS or EOS, before or after each list: one for all columns, or one
+        for each column. It counts in the length of a pack, and in the columns that are added. A list that is cut
+        where a pack ends has ``bos`` only where it begins, and ``eos`` only where it ends; one that is cut off by
+        ``truncate`` has no ``eos``. An empty list has neither.
     lengths : str, optional
-        Column of whole numbers with the length of the lists in each row. Packs are then planned without
-        reading the lists. A list of another length makes its row bad, and its pack is left out. Default: the
+        Column of whole numbers with the length of the lists in each row, without ``bos`` and ``eos``. Packs are then
+        planned without reading the lists. A list of another length makes its row bad, and its pack is left out. Default: the
         lists of the first column are read.
     across : {"row_group", "file", "dataset"}, default "row_group"
         How far split lists continue: to the end of their row group, to the end of their file, or through all
@@ -76,6 +81,8 @@ class Pack:
     >>> import forebay as fb
     >>> fb.Pack("tokens", 2048, split=False)
     forebay.Pack(['tokens'], 2048, split=False)
+    >>> fb.Pack(["input_ids", "labels"], 2048, value={"labels": -100}, eos=2)
+    forebay.Pack(['input_ids', 'labels'], 2048, value={'labels': -100}, eos=2)
     """
 
     columns: str | Iterable[str]
@@ -88,6 +95,10 @@ class Pack:
     """Whether lists that are longer than a pack are cut off."""
     value: float | Mapping[str, float] = field(default=0, kw_only=True)
     """The number that fills up a pack, or such a number for each column."""
+    bos: float | Mapping[str, float] | None = field(default=None, kw_only=True)
+    """The number before each list, or such a number for each column."""
+    eos: float | Mapping[str, float] | None = field(default=None, kw_only=True)
+    """The number after each list, or such a number for each column."""
     lengths: str | None = field(default=None, kw_only=True)
     """Column with the lengths of the lists."""
     across: Across = field(default="row_group", kw_only=True)
@@ -110,10 +121,12 @@ class Pack:
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
             raise InvalidError("truncate=True cuts whole lists off, but lists are split (pass split=False)")
-        if isinstance(self.value, Mapping):
-            object.__setattr__(self, "value", _values(self.value, columns))
-        else:
-            check_number(self.value)
+        for name in ("value", "bos", "eos"):
+            number = getattr(self, name)
+            if isinstance(number, Mapping):
+                object.__setattr__(self, name, _numbers(number, name, columns))
+            elif number is not None or name == "value":
+                check_number(number, name)
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
         named(self.across, "across", ACROSS)
@@ -159,34 +172,40 @@ class Pack:
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the compiled half reads."""
         spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split}
-        value = self.value
-        value = {name: float(of) for name, of in value.items()} if isinstance(value, Mapping) else float(value)
-        spec |= {"truncate": self.truncate, "value": value, "lengths": self.lengths, "across": self.across}
-        return {"packs": spec}
+        for name in ("value", "bos", "eos"):
+            number = getattr(self, name)
+            if isinstance(number, Mapping):
+                spec[name] = {column: float(of) for column, of in number.items()}
+            elif number is not None:
+                spec[name] = float(number)
+        return {"packs": spec | {"truncate": self.truncate, "lengths": self.lengths, "across": self.across}}
 
     def __hash__(self) -> int:
-        value = tuple(sorted(self.value.items())) if isinstance(self.value, Mapping) else self.value
-        return hash((self.columns, self.length, self.split, self.truncate, value, self.lengths, self.across))
+        values = (getattr(self, of.name) for of in fields(self))
+        return hash(tuple(tuple(sorted(it.items())) if isinstance(it, Mapping) else it for it in values))
 
     def __repr__(self) -> str:
         options = [repr(list(self.columns)), repr(self.length)]
-        options += [] if self.split else ["split=False"]
-        options += ["truncate=True"] if self.truncate else []
-        options += [f"value={self.value!r}"] if self.value else []
-        options += [f"lengths={self.lengths!r}"] if self.lengths is not None else []
-        options += [f"across={self.across!r}"] if self.across != "row_group" else []
+        others = ((of.name, getattr(self, of.name), of.default) for of in fields(self) if of.kw_only)
+        options += [f"{name}={value!r}" for name, value, default in others if value != default]
         return f"forebay.Pack({', '.join(options)})"
 
 
-def _values(values: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, float]:
-    """The filling number of each named column."""
-    for name, value in values.items():
+def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]) -> dict[str, float]:
+    """The number of each named column. A column may be filled up with 0 by default, but no token is a default."""
+    for name, number in numbers.items():
         if name not in columns:
             raise InvalidError(
-                f"value has a number for {name!r}, which is not packed (the columns are {list(columns)})"
+                f"{argument} has a number for {name!r}, which is not packed (the columns are {list(columns)})"
             )
-        check_number(value)
-    return dict(values)
+        check_number(number, argument)
+    missing = [name for name in columns if name not in numbers]
+    if missing and argument != "value":
+        raise InvalidError(
+            f"{argument} has no number for {missing[0]!r}, but for other columns (lists are packed alike: give each "
+            "column a number)"
+        )
+    return dict(numbers)
 
 
 @dataclass(frozen=True, repr=False)

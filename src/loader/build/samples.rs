@@ -116,8 +116,7 @@ impl LoaderBuilder {
             Samples::Windows(window) => self.windows(window, codecs, &schema),
             Samples::Packs(pack) => {
                 let stored = projection.schema().fields();
-                let values = pack.columns().iter().map(|name| pack.value_of(name));
-                let shape = PackShape::new(pack.length(), stored.iter().zip(values))?;
+                let shape = PackShape::new(pack, stored)?;
                 let mut fields = shape.delivered();
                 let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
                 if let Some(twice) = stored.iter().find(|stored| is_added(stored.name())) {

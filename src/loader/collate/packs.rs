@@ -7,14 +7,15 @@ use forebay_arrow::array::{
     Array, ArrayData, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, make_array,
 };
 use forebay_arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use forebay_arrow::datatypes::{DataType, Field, FieldRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Place, Result};
 
 use super::super::batch_group::PackRows;
 use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
 use crate::column::GatheredRows;
+use crate::samples::{Pack, PackMarks};
 
 /// The names of the columns that say where the lists of a pack are.
 pub(crate) const POSITION_IDS: &str = "position_ids";
@@ -30,6 +31,8 @@ pub(crate) struct PackShape {
     fields: Vec<FieldRef>,
     /// The value of each column that fills up a pack after its last list.
     values: Vec<f64>,
+    /// The numbers before and after each list of a column.
+    marks: Vec<PackMarks>,
 }
 
 /// A piece of a list in a pack.
@@ -37,7 +40,7 @@ pub(crate) struct PackShape {
 struct PackSegment {
     /// The row of the batch whose list it is.
     row: usize,
-    /// The range of the list that is in the pack.
+    /// The range that is in the pack: of the list, with the numbers before and after it.
     from: usize,
     length: usize,
 }
@@ -62,29 +65,33 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// Packs of `length` numbers, from columns with these stored fields, each filled up with its own value.
-    pub(crate) fn new<'a>(
-        length: u32,
-        columns: impl IntoIterator<Item = (&'a FieldRef, f64)>,
-    ) -> Result<Self> {
-        let of_stored = |(stored, value): (&FieldRef, f64)| {
-            let (DataType::List(item) | DataType::LargeList(item)) = stored.data_type() else {
-                return Err(no_list(stored));
+    /// Packs of the columns with these stored fields, which have the order of the pack's columns.
+    pub(crate) fn new(pack: &Pack, stored: &Fields) -> Result<Self> {
+        let length = pack.length();
+        let (mut fields, mut values, mut marks) = (Vec::new(), Vec::new(), Vec::new());
+        for (stored, column) in stored.iter().zip(pack.columns()) {
+            let item = item_of(stored)?;
+            let refused = |number: f64, what: &str, option: &str| {
+                let cause = format!("packs of {} cannot {what} {number}", TypeName(item));
+                Error::invalid(cause)
+                    .hint(format!("give `{option}` a number of that type"))
+                    .at(Place::default().column(stored.name().as_str()))
             };
-            if item.data_type().primitive_width().is_none() {
-                return Err(no_list(stored));
+            let (value, of_column) = (pack.value_of(column), pack.marks_of(column));
+            let numbers = [
+                (Some(value), "be filled up with", "value"),
+                (of_column.bos, "have lists that begin with", "bos"),
+                (of_column.eos, "have lists that end with", "eos"),
+            ];
+            for (number, what, option) in numbers {
+                let Some(number) = number else { continue };
+                value_bytes(item, number).map_err(|_| refused(number, what, option))?;
             }
-            value_bytes(item.data_type(), value).map_err(|_| {
-                let cause =
-                    format!("packs of {} cannot be filled up with {value}", TypeName(item.data_type()));
-                Error::invalid(cause).at(forebay_base::Place::default().column(stored.name().as_str()))
-            })?;
-            let field = Field::new(stored.name(), rows_of(item.data_type(), length), false);
-            Ok((Arc::new(field), value))
-        };
-        let columns: Vec<(FieldRef, f64)> = columns.into_iter().map(of_stored).collect::<Result<_>>()?;
-        let (fields, values) = columns.into_iter().unzip();
-        Ok(PackShape { length: length as usize, fields, values })
+            fields.push(Arc::new(Field::new(stored.name(), rows_of(item, length), false)));
+            values.push(value);
+            marks.push(of_column);
+        }
+        Ok(PackShape { length: length as usize, fields, values, marks })
     }
 
     /// The fields of a batch.
@@ -121,24 +128,34 @@ impl PackShape {
         };
         let filler = value_bytes(&item, self.values[column])?;
         let (width, padding) = (filler.len(), filler.repeat(self.length));
+        let marks = self.marks[column];
+        let of_mark = |mark: Option<f64>| mark.map(|mark| value_bytes(&item, mark)).transpose();
+        let (bos, eos) = (of_mark(marks.bos)?, of_mark(marks.eos)?);
+        let before = usize::from(bos.is_some());
         let stored: Vec<ArrayData> = values.iter().map(|values| values.to_data()).collect();
         let mut numbers = Vec::with_capacity(rows.ends.len() * padding.len());
         let mut bad = Vec::new();
         for pack in 0..rows.ends.len() {
             let begin = numbers.len();
             for PackSegment { row, from, length } in rows.segments(pack, self.length) {
-                let list = lists[row].filter(|list| list.len() == rows.lengths[row] as usize);
-                let Some(StoredList { source, from: start, .. }) = list else {
-                    bad.push((row, other_length(lists[row].as_ref(), rows.lengths[row])));
+                let planned = (rows.lengths[row] as usize).saturating_sub(marks.count());
+                let Some(list) = lists[row].filter(|list| list.len() == planned) else {
+                    bad.push((row, other_length(lists[row].as_ref(), planned)));
                     numbers.extend_from_slice(&padding[..length * width]);
                     continue;
                 };
-                let (data, at) = (&stored[source], start + from);
-                if data.nulls().is_some_and(|nulls| nulls.slice(at, length).null_count() > 0) {
+                let to = from + length;
+                numbers.extend_from_slice(bos.as_deref().filter(|_| from == 0 && to > 0).unwrap_or_default());
+                // The piece of the list alone, from where it is stored.
+                let own = from.saturating_sub(before)..to.saturating_sub(before).min(planned);
+                let (data, at) = (&stored[list.source], list.from + own.start);
+                if data.nulls().is_some_and(|nulls| nulls.slice(at, own.len()).null_count() > 0) {
                     bad.push((row, Error::new(ErrorKind::BadRow, "null in a list that is packed")));
                 }
-                let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
-                numbers.extend_from_slice(&bytes[at * width..(at + length) * width]);
+                let bytes = &data.buffers()[0].as_slice()[(data.offset() + at) * width..];
+                numbers.extend_from_slice(&bytes[..own.len() * width]);
+                numbers
+                    .extend_from_slice(eos.as_deref().filter(|_| to > before + planned).unwrap_or_default());
             }
             numbers.extend_from_slice(&padding[numbers.len() - begin..]);
         }
@@ -198,13 +215,19 @@ fn rows_of(item: &DataType, length: u32) -> DataType {
     DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length as i32)
 }
 
-fn no_list(stored: &Field) -> Error {
-    Error::invalid(format!("holds {}, which is not packed", TypeName(stored.data_type())))
-        .hint("lists of numbers are packed")
-        .at(forebay_base::Place::default().column(stored.name().as_str()))
+/// The type of the numbers in the lists of a column.
+fn item_of(stored: &Field) -> Result<&DataType> {
+    match stored.data_type() {
+        DataType::List(item) | DataType::LargeList(item) if item.data_type().primitive_width().is_some() => {
+            Ok(item.data_type())
+        }
+        other => Err(Error::invalid(format!("holds {}, which is not packed", TypeName(other)))
+            .hint("lists of numbers are packed")
+            .at(Place::default().column(stored.name().as_str()))),
+    }
 }
 
-fn other_length(list: Option<&StoredList>, planned: u32) -> Error {
+fn other_length(list: Option<&StoredList>, planned: usize) -> Error {
     let found = match list {
         Some(list) => format!("a list of {} values", list.len()),
         None => "null".to_owned(),
@@ -221,14 +244,22 @@ mod tests {
 
     use super::*;
 
+    fn shape(pack: &Pack, lists: &ListArray) -> PackShape {
+        let field = Field::new("x", lists.data_type().clone(), true);
+        PackShape::new(pack, &Fields::from(vec![field])).unwrap()
+    }
+
+    fn numbers_of(packs: &ArrayRef) -> Vec<i64> {
+        packs.as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec()
+    }
+
     /// Three lists in packs of 4: the second pack has the rest of the first list.
     fn packed() -> (PackShape, PackRows, ListArray) {
         let lists = [vec![1, 2, 3, 4, 5], vec![6], vec![7]];
         let lists = lists.map(|list| Some(list.into_iter().map(Some).collect::<Vec<_>>()));
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
-        let field = Arc::new(Field::new("x", lists.data_type().clone(), true));
         let rows = PackRows { ends: vec![1, 4], skipped: vec![0, 4], lengths: vec![5, 5, 1, 1] };
-        (PackShape::new(4, [(&field, -1.0)]).unwrap(), rows, lists)
+        (shape(&Pack::split(["x"], 4).value(-1.0), &lists), rows, lists)
     }
 
     #[test]
@@ -237,8 +268,7 @@ mod tests {
         let selection = Selection::of_one(vec![0, 0, 1, 2]);
         let (packs, bad) = shape.gather(0, &[&lists], &selection, &rows).unwrap();
         assert!(bad.is_empty());
-        let numbers = packs.as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, -1]);
+        assert_eq!(numbers_of(&packs), [1, 2, 3, 4, 5, 6, 7, -1]);
         let [positions, segments, ends] = shape.places(&rows, 0..2).unwrap();
         let numbers = |array: &ArrayRef| {
             array
@@ -257,6 +287,26 @@ mod tests {
             .map(|ends| ends.as_primitive::<forebay_arrow::datatypes::Int32Type>().values().to_vec())
             .collect();
         assert_eq!(ends, [vec![0, 4], vec![0, 1, 2, 3, 4]]);
+    }
+
+    #[test]
+    fn numbers_stand_before_the_beginning_and_after_the_end_of_a_list() {
+        let (_, _, lists) = packed();
+        let shape = shape(&Pack::split(["x"], 4).bos(-2.0).eos(-3.0), &lists);
+        // -2 1 2 3 | 4 5 -3 -2 | 6 -3
+        let rows = PackRows { ends: vec![1, 3, 4], skipped: vec![0, 4, 1], lengths: vec![7, 7, 3, 3] };
+        let selection = Selection::of_one(vec![0, 0, 1, 1]);
+        let (packs, bad) = shape.gather(0, &[&lists], &selection, &rows).unwrap();
+        assert!(bad.is_empty(), "{bad:?}");
+        assert_eq!(numbers_of(&packs), [-2, 1, 2, 3, 4, 5, -3, -2, 6, -3, 0, 0]);
+        // A pack that has nothing of a list but the number after it, and a list that is cut off.
+        let rows = PackRows { ends: vec![1, 2], skipped: vec![6, 0], lengths: vec![7, 7] };
+        let (packs, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 0]), &rows).unwrap();
+        assert_eq!((numbers_of(&packs), bad.len()), (vec![-3, 0, 0, 0, -2, 1, 2, 3], 0));
+        let rows = PackRows { lengths: vec![8, 7], ..rows };
+        let (_, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 0]), &rows).unwrap();
+        let said = bad[0].1.to_string();
+        assert!(said.starts_with("a list of 5 values, where packs were planned with 6"), "{said}");
     }
 
     #[test]
