@@ -467,9 +467,9 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
 
     with pytest.raises(fb.InvalidError, match='"text": holds .*, which is not packed'):
         made(fb.Pack("text", 8))
-    with pytest.raises(fb.InvalidError, match="`columns` was given"):
+    with pytest.raises(fb.InvalidError, match='"tokens": is packed, but `columns` does not list it'):
         made(fb.Pack("tokens", 8), columns=["labels"])
-    with pytest.raises(fb.InvalidError, match="`cast` was given"):
+    with pytest.raises(fb.InvalidError, match='"tokens": `cast` names the column, which is packed'):
         made(fb.Pack("tokens", 8), cast={"tokens": "int64"})
     with pytest.raises(fb.InvalidError, match='row group 0, row .*"tokens": a list of .* does not fit a pack of 8.*truncate'):
         made(fb.Pack("tokens", 8, split=False))

@@ -214,7 +214,7 @@ impl Assembly {
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let collator = &self.maker.collator;
         let row = |source: &Resident, row, column| collator.found_row(source, row, column);
-        let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, row)?;
+        let bytes = collator.lengths.weigh(permits, longest, &sources, (&picks, made_of.samples), row)?;
         let withheld = self.withheld(&sources, &picks, end);
         Ok(StepRows { sources, picks, withheld, made_of, bytes, end, padded })
     }

@@ -97,6 +97,19 @@ impl SampleForm {
     pub(crate) fn is_rows(&self) -> bool {
         matches!(self, SampleForm::Rows)
     }
+
+    /// Whether the lists of a column are packed.
+    pub(crate) fn packs(&self, column: usize) -> bool {
+        matches!(self, SampleForm::Packs(packs) if packs.is_packed(column))
+    }
+
+    /// The bytes of a sample that do not depend on the number of its rows.
+    pub(crate) fn beside_rows(&self) -> u64 {
+        match self {
+            SampleForm::Packs(packs) => packs.bytes(),
+            SampleForm::Rows | SampleForm::Windows(_) => 0,
+        }
+    }
 }
 
 /// The columns in the form in which row groups are held after [`Collator::prepared`], or after
@@ -460,6 +473,17 @@ impl BatchRows {
         }
     }
 
+    /// The rows of some samples in a column that is delivered for `each` rows of a sample. In packs, columns
+    /// that are not packed have all rows of a pack.
+    fn rows_of_samples(&self, samples: &[usize], column: usize, each: usize) -> Vec<usize> {
+        match &self.packs {
+            Some(packs) if !self.collator.form.packs(column) => {
+                samples.iter().flat_map(|pack| packs.rows_of(*pack)).collect()
+            }
+            _ => samples.iter().flat_map(|sample| sample * each..(sample + 1) * each).collect(),
+        }
+    }
+
     /// The number of samples that the rows make.
     fn samples(&self) -> usize {
         match (&self.collator.form, &self.packs) {
@@ -662,7 +686,7 @@ impl Collation {
             None => arrays.first().map_or(&DataType::Null, |array| array.data_type()),
         };
         let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
-            (None, SampleForm::Packs(packs), Some(rows)) => {
+            (None, SampleForm::Packs(packs), Some(rows)) if packs.is_packed(column) => {
                 packs.gather(column, &arrays, self.selection(view, data_type), rows)
             }
             (Some(keys), ..) => {
@@ -853,13 +877,11 @@ impl Collation {
         left_out.extend(bad.iter().map(|(row, _)| sample_of(*row)));
         left_out.sort_unstable();
         let kept = (!left_out.is_empty()).then(|| self.kept(&left_out));
-        let rows_of = |samples: &[usize], each: usize| -> Vec<usize> {
-            samples.iter().flat_map(|sample| sample * each..(sample + 1) * each).collect()
-        };
         if let Some(kept) = &kept {
             for (column, gathered) in columns.iter_mut().enumerate() {
                 let Some(gathered) = gathered else { continue };
-                let rows = rows_of(kept, self.view(column).of_a_sample());
+                let each = self.view(column).of_a_sample();
+                let rows = self.request.rows_of_samples(kept, column, each);
                 let rows = UInt32Array::from_iter_values(rows.into_iter().map(|row| row as u32));
                 *gathered = take(gathered, &rows, None).or_fail()?;
             }
@@ -889,8 +911,8 @@ impl Collation {
             let ids = match &kept {
                 None => self.request.row_ids(0..self.request.picks.len()),
                 Some(kept) => {
-                    let rows = rows_of(kept, self.request.picks.len() / samples.max(1));
-                    self.request.row_ids(rows.into_iter())
+                    let each = self.request.picks.len() / samples.max(1);
+                    self.request.row_ids(self.request.rows_of_samples(kept, columns.len(), each).into_iter())
                 }
             };
             columns.push(Some(Arc::new(ids)));
@@ -903,6 +925,12 @@ impl Collation {
             }
             (SampleForm::Packs(packs), Some(rows)) => {
                 let kept = (0..delivered).map(|at| kept.as_ref().map_or(at, |kept| kept[at]));
+                for (column, values) in columns.iter_mut().enumerate() {
+                    *values = values
+                        .take()
+                        .map(|values| packs.column(column, values, rows, kept.clone()))
+                        .transpose()?;
+                }
                 columns.extend(packs.places(rows, kept)?.map(Some));
             }
             _ => {}

@@ -29,6 +29,8 @@ pub(crate) struct Lengths {
     pub(crate) by_cell: Vec<(usize, Codec)>,
     /// The bytes of a row in all other columns.
     pub(crate) others: u64,
+    /// The bytes of a sample that do not depend on its rows.
+    pub(crate) beside_rows: u64,
     /// The most bytes that one batch may take.
     pub(crate) largest: u64,
     /// The number of rows in a sample.
@@ -52,22 +54,23 @@ impl Lengths {
     /// that, otherwise the exact number.
     ///
     /// # Errors
-    /// Fails if the batch is larger than a batch may be. `row` finds a row of a source by its place in the
-    /// deal.
+    /// Fails if the batch is larger than a batch may be. `samples` is the number of samples that the rows
+    /// make, and `row` finds a row of a source by its place in the deal.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
         longest: u64,
         sources: &[Arc<Resident>],
-        picks: &[(u32, u32)],
+        (picks, samples): (&[(u32, u32)], usize),
         row: impl Fn(&Resident, u32, usize) -> FoundRow,
     ) -> Result<u64> {
-        let Lengths { columns, to_longest, others, largest, .. } = self;
+        let Lengths { columns, to_longest, others, beside_rows, largest, .. } = self;
         let rows = picks.len() as u64;
+        let beside = beside_rows.saturating_mul(samples as u64);
         if columns.is_empty() || rows == 0 {
             return Ok(0);
         }
-        let most = rows.saturating_mul(others + longest);
+        let most = rows.saturating_mul(others + longest).saturating_add(beside);
         if permits.fits(most) {
             return Ok(most);
         }
@@ -86,7 +89,7 @@ impl Lengths {
                 }
             }
         });
-        let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
+        let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others)).saturating_add(beside);
         if bytes <= *largest {
             return Ok(bytes);
         }
@@ -97,7 +100,7 @@ impl Lengths {
         let heavy = self.heaviest_of(&all, &stored);
         let (source, at) = picks[heavy.row];
         let found = row(&sources[source as usize], at, heavy.column);
-        Err(self.too_large(bytes, rows, &heavy, found))
+        Err(self.too_large(bytes, (rows, samples), &heavy, found))
     }
 
     /// The heaviest part of a batch, which has at least one row.
@@ -151,8 +154,14 @@ impl Lengths {
         }
     }
 
-    /// The error for a batch of `bytes` and `rows`.
-    fn too_large(&self, bytes: u64, rows: u64, heavy: &Heaviest, found: FoundRow) -> Error {
+    /// The error for a batch of `bytes`, and of rows that make samples.
+    fn too_large(
+        &self,
+        bytes: u64,
+        (rows, samples): (u64, usize),
+        heavy: &Heaviest,
+        found: FoundRow,
+    ) -> Error {
         let largest = self.largest;
         let cause = format!(
             "a batch of {rows} rows takes {}, over the {} that one batch may take of the memory budget",
@@ -161,7 +170,6 @@ impl Lengths {
         );
         // A batch may take a sixth of any budget.
         let enough = |bytes: u64| words(bytes.saturating_mul(6));
-        let samples = u128::from(rows) / u128::from(self.of_a_sample.max(1));
         let hint = match heavy.alone {
             Some(bytes) => {
                 let what = if self.of_a_sample > 1 { "the window of this row" } else { "this row" };
@@ -174,7 +182,7 @@ impl Lengths {
                 )
             }
             None => {
-                let fits = (samples * u128::from(largest) / u128::from(bytes)).max(1);
+                let fits = (samples as u128 * u128::from(largest) / u128::from(bytes)).max(1);
                 format!("`batch_size={fits}` may fit, or raise `memory` to {}", enough(bytes))
             }
         };

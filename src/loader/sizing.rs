@@ -110,6 +110,8 @@ pub(super) struct Batches {
     pub(super) rows: u64,
     /// The bytes of a batch.
     pub(super) bytes: u64,
+    /// The bytes of a batch among these that do not depend on the number of rows in a sample.
+    pub(super) beside_rows: u64,
     pub(super) grouping: Grouping,
     /// Whether decoding takes memory from the workspace, for which a part is set aside.
     pub(super) uses_workspace: bool,
@@ -125,12 +127,14 @@ impl Batches {
 
     /// Batches of another number of the same rows.
     pub(super) fn of_rows(self, rows: u64) -> Self {
-        Batches { rows, bytes: self.row_bytes() * rows, ..self }
+        let beside_rows = self.beside_rows / self.rows.max(1) * rows;
+        Batches { rows, bytes: self.row_bytes() * rows, beside_rows, ..self }
     }
 
     /// Batches of samples that have up to `rows` rows.
     pub(super) fn of_samples(self, rows: u64) -> Self {
-        Batches { bytes: self.bytes.saturating_mul(rows), ..self }
+        let of_rows = self.bytes.saturating_sub(self.beside_rows);
+        Batches { bytes: of_rows.saturating_mul(rows).saturating_add(self.beside_rows), ..self }
     }
 }
 

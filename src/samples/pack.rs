@@ -27,7 +27,9 @@ use super::{SampleKind, SampleRows};
 ///
 /// Lists are packed within their row group unless [`across`](Self::across) says otherwise, and the last packs
 /// of a row group are filled up. Each batch also says where the lists of a pack begin and end: `position_ids`
-/// and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
+/// and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it. By default only the
+/// packed columns are read. Others that [`columns`](crate::LoaderBuilder::columns) lists, and row ids, are
+/// delivered as a list for each pack, with a value for each of its lists.
 ///
 /// ```
 /// use forebay::samples::Pack;
@@ -392,6 +394,21 @@ impl PackedGroup {
         }
     }
 
+    /// The most rows of a pack, counted with the empty lists between others.
+    fn largest(&self) -> u32 {
+        match &self.form {
+            PackBorders::Split { begins, end } => {
+                let next = begins.iter().skip(1).map(|(row, taken)| row + u32::from(*taken > 0));
+                let ends = next.chain([*end]);
+                begins.iter().zip(ends).map(|((first, _), end)| end - first).max().unwrap_or(0)
+            }
+            PackBorders::Whole { ends, .. } => {
+                let begins = [0].into_iter().chain(ends.iter().copied());
+                begins.zip(ends).map(|(begin, end)| end - begin).max().unwrap_or(0)
+            }
+        }
+    }
+
     /// The number of rows of later row groups in which the last pack continues.
     fn beyond(&self) -> u32 {
         match &self.form {
@@ -447,6 +464,11 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
 pub(crate) struct Packs(pub(crate) Vec<PackedGroup>);
 
 impl Packs {
+    /// The most rows that a pack of any row group has.
+    pub(crate) fn largest(&self) -> u32 {
+        self.0.iter().map(PackedGroup::largest).max().unwrap_or(0)
+    }
+
     /// Appends the rows in `ordinals` whose lists are not empty, with their lengths. Ordinals count on
     /// through the row groups after `group`.
     fn some(&self, group: usize, ordinals: Range<u32>, rows: &mut SampleRows) {
@@ -524,6 +546,7 @@ mod tests {
                 assert!(
                     rows.rows.iter().zip(&rows.lengths).all(|(row, length)| all[*row as usize] == *length)
                 );
+                assert!(rows.rows.len() as u32 <= packs.largest());
                 found.push((rows.rows.into_iter().map(|row| first + row).collect(), rows.skipped));
             }
             first += own;

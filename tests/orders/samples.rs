@@ -64,11 +64,16 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
 }
 
 /// Returns the rows of a batch in the order in which the plan names them; for packs, the rows that they
-/// contain, where `None` is a row of which a pack has nothing but the number before or after its list.
+/// contain. If column `n` is delivered, it names them. Otherwise their tokens do, and `None` is a row of
+/// which a pack has nothing but the number before or after its list.
 fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<Option<i64>> {
     let Samples::Packs(_) = kind else {
         return samples_of(kind, batch).concat().into_iter().map(Some).collect();
     };
+    if let Some(rows) = batch.column_by_name("n") {
+        let rows = rows.as_list::<i64>().iter().flatten();
+        return rows.flat_map(|rows| rows.as_primitive::<Int64Type>().values().to_vec()).map(Some).collect();
+    }
     let segments = batch["segment_ids"].as_fixed_size_list();
     let mut rows = Vec::new();
     for (tokens, segments) in samples_of(kind, batch).iter().zip(segments.iter()) {
@@ -144,8 +149,10 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             .shuffle(shuffle.lanes(1 + draw.below(4) as u32))
             .threads(1 + draw.below(3) as usize)
             .global_batch_size(u64::from(world) * (1 + draw.below(6)));
-        if !matches!(kind, Samples::Packs(_)) {
-            builder = builder.columns(["n"]);
+        match kind {
+            Samples::Packs(_) if draw.below(2) == 0 => builder = builder.columns(["n", "tokens"]),
+            Samples::Packs(_) => {}
+            _ => builder = builder.columns(["n"]),
         }
         if draw.below(3) == 0 {
             builder = builder.filter((col("n") % 7).not_eq(3));

@@ -23,8 +23,9 @@ class Pack:
     """Samples of a fixed length that contain several lists of numbers, such as tokens: a frozen value for
     ``samples=``.
 
-    The columns are delivered with shape ``(packs, length)``, and no other columns are read. These int32
-    columns are added:
+    The columns are delivered with shape ``(packs, length)``. By default no other columns are read. Others that
+    ``columns=[...]`` of the loader lists, and ``row_id=True``, are delivered as a :class:`Ragged` with a value for
+    each list of a pack, in the order of ``segment_ids``. These int32 columns are added:
 
     - ``position_ids``, of the same shape: the position of each number in its list, counted from the beginning
       of the list in the pack,

@@ -114,6 +114,7 @@ impl LoaderBuilder {
         Batches {
             rows: spec.batch_size,
             bytes: spec.batch_size.saturating_mul(columns.sample_bytes),
+            beside_rows: spec.batch_size.saturating_mul(columns.form.beside_rows()),
             grouping,
             uses_workspace: columns.codecs.iter().any(Codec::uses_workspace),
             needs_deals,

@@ -54,12 +54,8 @@ impl LoaderBuilder {
         let (codecs, all) = self.codecs(projection)?;
         let (all, form) = self.form(projection, &codecs, all)?;
         let schema = Arc::new(Schema::new(without_stacked(all.fields(), &codecs)));
-        let lengths = self.lengths(&codecs, projection)?;
+        let lengths = self.lengths(&codecs, projection, &form)?;
         let sample_bytes = self.sample_bytes(&form, lengths.others + lengths.of_values);
-        let lengths = match &form {
-            SampleForm::Packs(packs) => lengths.all_alike(packs.bytes()),
-            SampleForm::Rows | SampleForm::Windows(_) => lengths,
-        };
         let decoded = codecs.iter().filter(|codec| codec.slot().is_some()).count();
         Ok(Delivered { codecs, decoded, all, schema, form, lengths, sample_bytes })
     }
@@ -228,8 +224,9 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// The bytes of a row in a batch, as far as they are known before its cells are read.
-    fn lengths(&self, codecs: &[Codec], projection: &Projection) -> Result<RowBytes> {
+    /// The bytes of a row in a batch, as far as they are known before its cells are read. Packed columns
+    /// have none: their bytes do not depend on the rows.
+    fn lengths(&self, codecs: &[Codec], projection: &Projection, form: &SampleForm) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
         let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
         let of_mask = u64::from(self.spec.row_mask);
@@ -239,7 +236,7 @@ impl LoaderBuilder {
             let stored = projection.selected()[column].column;
             let is_key = catalog.is_key(stored);
             bytes_of_row.keys.push(is_key);
-            if matches!(codec, Codec::Stacked) {
+            if matches!(codec, Codec::Stacked) || form.packs(column) {
                 continue;
             }
             let size = codec.size();
@@ -337,11 +334,6 @@ impl RowBytes {
     /// Whether `takes` holds for the types of all columns that differ within a file.
     pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
         fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
-    }
-
-    /// The same columns, if all rows of a batch take this number of bytes.
-    pub(super) fn all_alike(self, bytes: u64) -> Self {
-        RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{Schema, SchemaRef};
+use forebay_arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use forebay_base::{Error, Result};
 use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::row_set::RowSet;
+use forebay_store::source::matches_name;
 
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK};
@@ -52,6 +53,7 @@ impl From<SampleIndex> for FoundSamples {
 
 impl LoaderBuilder {
     /// Sets the columns to read if none are listed: those of a window's offsets, or those that are packed.
+    /// Refuses options of columns that are packed.
     pub(super) fn columns_of_samples(&mut self) -> Result<()> {
         if self.plan_only {
             return Ok(());
@@ -60,7 +62,10 @@ impl LoaderBuilder {
             Samples::Windows(window) if self.spec.columns.is_none() => window.columns(),
             Samples::Packs(pack) => {
                 self.check_packs(pack)?;
-                pack.columns().iter().map(String::as_str).collect()
+                match self.spec.columns {
+                    None => pack.columns().iter().map(String::as_str).collect(),
+                    Some(_) => return Ok(()),
+                }
             }
             _ => return Ok(()),
         };
@@ -75,23 +80,26 @@ impl LoaderBuilder {
     /// Refuses options that do anything else with columns that are packed.
     fn check_packs(&self, pack: &Pack) -> Result<()> {
         let spec = &self.spec;
-        // The options that a loader returns list the columns that it reads.
-        let are_packed = |columns: &Vec<String>| {
-            columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
-        };
-        let by_column = spec.options_of_columns().into_iter().map(|(_, given)| (given.keyword, true));
-        let others = [
-            ("columns", spec.columns.as_ref().is_some_and(|columns| !are_packed(columns))),
-            ("decode_with", !self.decoders.is_empty()),
-            ("null_mask", !spec.null_mask.is_empty()),
-            ("row_id", spec.row_id),
-            ("stack", !spec.stack.is_empty()),
-        ];
-        match others.into_iter().chain(by_column).find(|(_, is_given)| *is_given) {
-            Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, but the samples are packs"))
-                .hint("packs deliver the columns that they are made of as they are stored")),
-            None => Ok(()),
+        if let Some((name, _)) =
+            [("decode_with", !self.decoders.is_empty()), ("stack", !spec.stack.is_empty())]
+                .into_iter()
+                .find(|(_, is_given)| *is_given)
+        {
+            return Err(Error::invalid(format!("`{name}` was given, but the samples are packs")).hint(
+                "packs deliver columns as they are stored, and no arrays of several columns or cells",
+            ));
         }
+        let by_column = spec.options_of_columns().into_iter().map(|(name, given)| (name, given.keyword));
+        let masks = spec.null_mask.iter().map(|name| (name.as_str(), "null_mask"));
+        let is_packed = |given: &str, packed: &String| given == packed || matches_name(given, packed);
+        for (name, keyword) in by_column.chain(masks) {
+            if let Some(packed) = pack.columns().iter().find(|packed| is_packed(name, packed)) {
+                return Err(Error::invalid(format!("`{keyword}` names the column, which is packed"))
+                    .hint("columns are packed as they are stored; options are for the other columns")
+                    .at(of_column(packed)));
+            }
+        }
+        Ok(())
     }
 
     /// The samples that the rows of a batch make, and their schema.
@@ -114,21 +122,42 @@ impl LoaderBuilder {
         }
         match &self.spec.samples {
             Samples::Windows(window) => self.windows(window, codecs, &schema),
-            Samples::Packs(pack) => {
-                let stored = projection.schema().fields();
-                let shape = PackShape::new(pack, stored)?;
-                let mut fields = shape.delivered();
-                let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
-                if let Some(twice) = stored.iter().find(|stored| is_added(stored.name())) {
-                    return Err(Error::invalid("packs add a column of this name, but one is packed")
-                        .hint("give that one a new name with `rename`")
-                        .at(of_column(twice.name())));
-                }
-                fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
-                Ok((Arc::new(Schema::new(fields)), SampleForm::Packs(shape)))
-            }
+            Samples::Packs(pack) => self.packs(pack, projection, codecs, &schema),
             Samples::Rows | Samples::Buckets(_) | Samples::Weighted(_) => Ok((schema, SampleForm::Rows)),
         }
+    }
+
+    /// The form of a batch of packs, and its schema.
+    fn packs(
+        &self,
+        pack: &Pack,
+        projection: &Projection,
+        codecs: &[Codec],
+        schema: &Schema,
+    ) -> Result<(SchemaRef, SampleForm)> {
+        let stored = projection.schema();
+        if let Some(missing) = pack.columns().iter().find(|name| stored.index_of(name).is_err()) {
+            return Err(Error::invalid("is packed, but `columns` does not list it")
+                .hint("list it, or leave `columns` out to read the packed columns alone")
+                .at(of_column(missing)));
+        }
+        let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
+        if let Some(twice) = schema.fields().iter().find(|field| is_added(field.name())) {
+            return Err(Error::invalid("packs add a column of this name, but there is one already")
+                .hint("give that one a new name with `rename`, or leave it out of `columns`")
+                .at(of_column(twice.name())));
+        }
+        let (masks, rows): (Vec<_>, Vec<_>) =
+            schema.fields().iter().cloned().partition(|field| field.name() == ROW_MASK);
+        let is_gathered = |codec: &Codec| matches!(codec, Codec::Gather(_) | Codec::GatherOf(..));
+        if let Some((field, _)) = rows.iter().zip(codecs).find(|(_, codec)| !is_gathered(codec)) {
+            return Err(Error::invalid("is decoded, which columns of packs are not")
+                .hint("leave it out of `columns`, or deliver it without `decode`")
+                .at(of_column(field.name())));
+        }
+        let shape = PackShape::new(pack, stored, &rows)?;
+        let fields: Vec<FieldRef> = shape.delivered().into_iter().chain(masks).collect();
+        Ok((Arc::new(Schema::new(fields)), SampleForm::Packs(shape)))
     }
 
     /// The form of a batch of windows, and its schema.
@@ -196,11 +225,11 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets they are known once
-    /// the lengths of rows are.
+    /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets, and for what packs
+    /// have beside the numbers, they are known once the lengths of rows are: this is a sample of one row.
     pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
         match (form, &self.spec.samples) {
-            (SampleForm::Packs(packs), _) => packs.bytes(),
+            (SampleForm::Packs(packs), _) => packs.bytes().saturating_add(bytes),
             (_, Samples::Windows(window)) => u64::from(window.length()).saturating_mul(bytes + PLACE_BYTES),
             _ => bytes,
         }
@@ -253,8 +282,10 @@ impl LoaderBuilder {
                 let of_rows = lengths.by_ref().take(groups.len()).collect();
                 packs.extend(pack.of_sequence(of_rows));
             }
-            let index = SampleIndex::of_kind(Arc::new(Packs(packs)), selected);
-            return Ok(FoundSamples { left_out, ..index.into() });
+            let packs = Packs(packs);
+            let largest = Some(packs.largest().into());
+            let index = SampleIndex::of_kind(Arc::new(packs), selected);
+            return Ok(FoundSamples { largest, left_out, ..index.into() });
         }
         let Samples::Buckets(bucket) = samples else { return Ok(SampleIndex::of_rows(selected).into()) };
         let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());

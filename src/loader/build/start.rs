@@ -76,6 +76,7 @@ impl LoaderBuilder {
             Arc::new(Tiers::new(cache.tier, forms, decoded as u64, &fetcher.reads))
         });
         let is_cached = fetcher.reads.row_cache.is_some();
+        let beside_rows = form.beside_rows();
         let held = match form.is_rows() {
             true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys, is_cached),
             false => None,
@@ -112,6 +113,7 @@ impl LoaderBuilder {
                 expanded: lengths.expanded,
                 by_cell: lengths.by_cell,
                 others: lengths.others,
+                beside_rows,
                 largest: sizing.largest_batch(),
                 of_a_sample: spec.samples.rows_of_each(),
             },

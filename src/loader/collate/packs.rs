@@ -1,13 +1,14 @@
 //! Packs of lists: the lists of a batch one after the other in rows of one length, and the places where each
 //! of them begins.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_arrow::array::{
     Array, ArrayData, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, make_array,
 };
 use forebay_arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -27,12 +28,19 @@ pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
 pub(crate) struct PackShape {
     /// The number of values in a pack.
     length: usize,
-    /// The field of each packed column.
+    /// The field of each column of a batch, without the columns that packs add.
     fields: Vec<FieldRef>,
-    /// The value of each column that fills up a pack after its last list.
-    values: Vec<f64>,
-    /// The numbers before and after each list of a column.
-    marks: Vec<PackMarks>,
+    /// How each column is packed; `None` for a column that has a value for each list.
+    packed: Vec<Option<PackedColumn>>,
+}
+
+/// How a column is packed.
+#[derive(Clone, Copy, Debug)]
+struct PackedColumn {
+    /// The value that fills up a pack after its last list.
+    value: f64,
+    /// The numbers before and after each list.
+    marks: PackMarks,
 }
 
 /// A piece of a list in a pack.
@@ -51,11 +59,16 @@ impl PackRows {
         self.ends.partition_point(|end| *end as usize <= row)
     }
 
+    /// The rows of the batch whose lists are in a pack.
+    pub(super) fn rows_of(&self, pack: usize) -> Range<usize> {
+        pack.checked_sub(1).map_or(0, |before| self.ends[before]) as usize..self.ends[pack] as usize
+    }
+
     /// The pieces of lists in a pack of `length` numbers.
     fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = PackSegment> + '_ {
-        let first = pack.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
-        let mut room = length;
-        (first..self.ends[pack] as usize).map(move |row| {
+        let rows = self.rows_of(pack);
+        let (first, mut room) = (rows.start, length);
+        rows.map(move |row| {
             let from = if row == first { self.skipped[pack] as usize } else { 0 };
             let length = room.min((self.lengths[row] as usize).saturating_sub(from));
             room -= length;
@@ -65,11 +78,21 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// Packs of the columns with these stored fields, which have the order of the pack's columns.
-    pub(crate) fn new(pack: &Pack, stored: &Fields) -> Result<Self> {
+    /// Packs of lists of the `stored` columns, beside other columns that have a value for each list. `rows`
+    /// has the fields of all columns as they are delivered for single rows, of which the stored ones come
+    /// first.
+    pub(crate) fn new(pack: &Pack, stored: &Schema, rows: &[FieldRef]) -> Result<Self> {
         let length = pack.length();
-        let (mut fields, mut values, mut marks) = (Vec::new(), Vec::new(), Vec::new());
-        for (stored, column) in stored.iter().zip(pack.columns()) {
+        let (mut fields, mut packed) = (Vec::new(), Vec::new());
+        for (at, row) in rows.iter().enumerate() {
+            let stored = stored.fields().get(at);
+            let of_pack = stored
+                .and_then(|stored| Some((stored, pack.columns().iter().find(|it| *it == stored.name())?)));
+            let Some((stored, column)) = of_pack else {
+                fields.push(Arc::new(of_lists(row)));
+                packed.push(None);
+                continue;
+            };
             let item = item_of(stored)?;
             let refused = |number: f64, what: &str, option: &str| {
                 let cause = format!("packs of {} cannot {what} {number}", TypeName(item));
@@ -88,10 +111,14 @@ impl PackShape {
                 value_bytes(item, number).map_err(|_| refused(number, what, option))?;
             }
             fields.push(Arc::new(Field::new(stored.name(), rows_of(item, length), false)));
-            values.push(value);
-            marks.push(of_column);
+            packed.push(Some(PackedColumn { value, marks: of_column }));
         }
-        Ok(PackShape { length: length as usize, fields, values, marks })
+        Ok(PackShape { length: length as usize, fields, packed })
+    }
+
+    /// Whether the lists of a column are packed.
+    pub(super) fn is_packed(&self, column: usize) -> bool {
+        self.packed.get(column).is_some_and(Option::is_some)
     }
 
     /// The fields of a batch.
@@ -103,13 +130,14 @@ impl PackShape {
         self.fields.iter().cloned().chain(added).collect()
     }
 
-    /// The most bytes of a pack in a batch.
+    /// The bytes of the numbers of a pack in a batch, and of the columns that packs add.
     pub(crate) fn bytes(&self) -> u64 {
         let width = |field: &FieldRef| match field.data_type() {
             DataType::FixedSizeList(item, _) => item.data_type().primitive_width().unwrap_or(0),
             _ => 0,
         };
-        let of_number = self.fields.iter().map(width).sum::<usize>() + 3 * size_of::<i32>();
+        let packed = self.fields.iter().zip(&self.packed).filter(|(_, packed)| packed.is_some());
+        let of_number = packed.map(|(field, _)| width(field)).sum::<usize>() + 3 * size_of::<i32>();
         (of_number as u64).saturating_mul(self.length as u64)
     }
 
@@ -126,9 +154,11 @@ impl PackShape {
             Some(DataType::List(item) | DataType::LargeList(item)) => item.data_type().clone(),
             _ => return Err(Error::new(ErrorKind::Internal, "a column of packs is not a list")),
         };
-        let filler = value_bytes(&item, self.values[column])?;
+        let Some(PackedColumn { value, marks }) = self.packed[column] else {
+            return Err(Error::new(ErrorKind::Internal, "a column is not packed"));
+        };
+        let filler = value_bytes(&item, value)?;
         let (width, padding) = (filler.len(), filler.repeat(self.length));
-        let marks = self.marks[column];
         let of_mark = |mark: Option<f64>| mark.map(|mark| value_bytes(&item, mark)).transpose();
         let (bos, eos) = (of_mark(marks.bos)?, of_mark(marks.eos)?);
         let before = usize::from(bos.is_some());
@@ -164,6 +194,20 @@ impl PackShape {
         // Allocators align large buffers for every type of number, but do not promise it for bytes.
         let data = data.align_buffers(true).build().or_fail()?;
         Ok((self.rows(make_array(data))?, bad))
+    }
+
+    /// A column of these packs. If it is not packed, `values` are those of the rows, and become a list for
+    /// each pack.
+    pub(super) fn column(
+        &self,
+        column: usize,
+        values: ArrayRef,
+        rows: &PackRows,
+        packs: impl Iterator<Item = usize>,
+    ) -> Result<ArrayRef> {
+        let DataType::LargeList(item) = self.fields[column].data_type() else { return Ok(values) };
+        let offsets = OffsetBuffer::from_lengths(packs.map(|pack| rows.rows_of(pack).len()));
+        Ok(Arc::new(LargeListArray::try_new(item.clone(), offsets, values, None).or_fail()?))
     }
 
     /// The columns that say where the lists of these packs are.
@@ -215,6 +259,13 @@ fn rows_of(item: &DataType, length: u32) -> DataType {
     DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length as i32)
 }
 
+/// The field of a column that has a value for each list of a pack.
+fn of_lists(row: &Field) -> Field {
+    let item =
+        Field::new("item", row.data_type().clone(), row.is_nullable()).with_metadata(row.metadata().clone());
+    Field::new(row.name(), DataType::LargeList(Arc::new(item)), false)
+}
+
 /// The type of the numbers in the lists of a column.
 fn item_of(stored: &Field) -> Result<&DataType> {
     match stored.data_type() {
@@ -245,8 +296,8 @@ mod tests {
     use super::*;
 
     fn shape(pack: &Pack, lists: &ListArray) -> PackShape {
-        let field = Field::new("x", lists.data_type().clone(), true);
-        PackShape::new(pack, &Fields::from(vec![field])).unwrap()
+        let stored = Schema::new(vec![Field::new("x", lists.data_type().clone(), true)]);
+        PackShape::new(pack, &stored, stored.fields()).unwrap()
     }
 
     fn numbers_of(packs: &ArrayRef) -> Vec<i64> {
