@@ -30,6 +30,7 @@ mod frames;
 mod index;
 mod lengths;
 mod pack;
+mod reshuffled;
 mod selected;
 mod starts;
 mod stretches;
@@ -58,6 +59,7 @@ pub(crate) use index::{EpochSamples, PartRows, PartSamples, SampleIndex};
 pub(crate) use lengths::{NO_LENGTH, lengths};
 pub use pack::{Pack, PackValue};
 pub(crate) use pack::{PackMarks, Packs};
+pub(crate) use reshuffled::Reshuffled;
 pub(crate) use starts::SequenceStarts;
 pub(crate) use stretches::{Deciding, Stretches};
 pub(crate) use unfit::UnfitRow;
@@ -112,6 +114,15 @@ impl Samples {
         };
         // Numbers are finite and map keys are texts, so serialization cannot fail.
         Some(serde_json::to_string(&deciding).unwrap_or_default())
+    }
+
+    /// Whether each epoch makes its samples of other rows.
+    pub(crate) fn are_reshuffled(&self) -> bool {
+        match self {
+            Samples::Packs(pack) => pack.is_reshuffled(),
+            Samples::Buckets(bucket) => bucket.is_reshuffled(),
+            Samples::Rows | Samples::Windows(_) | Samples::Weighted(_) => false,
+        }
     }
 
     /// The number of rows in each window; 1 for samples of any other kind.
@@ -180,6 +191,25 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     }
 
     /// The memory that the kind takes, in bytes.
+    fn bytes(&self) -> u64;
+}
+
+/// Samples that each epoch makes anew, by a seed.
+pub(crate) trait EpochKinds: fmt::Debug + Send + Sync {
+    /// The fewest and the most samples that a row group gives in an epoch.
+    fn bounds(&self, group: usize) -> (u32, u32);
+
+    /// The number of samples in an epoch, which is the same in all epochs.
+    fn total(&self) -> u64;
+
+    /// The samples of an epoch, and how many each row group gives. They depend on the data, the seed and the
+    /// number of the epoch alone.
+    fn of_epoch(self: Arc<Self>, seed: u64, epoch: u64) -> (Arc<dyn SampleKind>, Arc<[u32]>);
+
+    /// The bytes of the lists that a row group has in an epoch, for each of its samples.
+    fn listed_bytes(&self) -> u64;
+
+    /// The memory that all epochs take together, in bytes.
     fn bytes(&self) -> u64;
 }
 

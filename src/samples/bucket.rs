@@ -41,26 +41,46 @@ pub struct Bucket {
     rows: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
+    /// The field is left out of positions if it has its default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    reshuffle: bool,
 }
 
 impl Bucket {
     /// Makes buckets of `rows` rows. `by` names a column: of lists or texts, whose lengths count, or of whole
     /// numbers, which are the lengths.
     pub fn rows(by: impl Into<String>, rows: u32) -> Self {
-        Bucket { by: by.into(), rows: Some(rows), tokens: None }
+        Bucket { by: by.into(), rows: Some(rows), tokens: None, reshuffle: false }
     }
 
     /// Makes buckets of as many rows as fit into `tokens` values once each row is padded to the longest. A
     /// longer row is refused, or left out where [`on_bad_row`](crate::LoaderBuilder::on_bad_row) skips bad
     /// rows.
     pub fn tokens(by: impl Into<String>, tokens: u64) -> Self {
-        Bucket { by: by.into(), rows: None, tokens: Some(tokens) }
+        Bucket { by: by.into(), rows: None, tokens: Some(tokens), reshuffle: false }
     }
 
     /// The highest number of rows in a bucket. Default: any number.
     #[must_use]
     pub fn max_rows(self, rows: u32) -> Self {
         Bucket { rows: Some(rows), ..self }
+    }
+
+    /// Whether each epoch makes other buckets: a row may be sorted as if it were longer, by up to an eighth of
+    /// its length, so that a ninth of the tokens of a bucket is left free. Every epoch has the same number of
+    /// buckets; its buckets depend on the data, the seed of the shuffle and its number alone. Default: false,
+    /// all epochs have the same buckets.
+    ///
+    /// ```
+    /// let bucket = forebay::samples::Bucket::tokens("tokens", 16_384).reshuffle(true);
+    /// ```
+    #[must_use]
+    pub fn reshuffle(self, reshuffle: bool) -> Self {
+        Bucket { reshuffle, ..self }
+    }
+
+    pub(crate) fn is_reshuffled(&self) -> bool {
+        self.reshuffle
     }
 
     /// The column that gives the length of each row.
@@ -102,30 +122,28 @@ impl Bucket {
         let has_length = |row: &u32| lengths[*row as usize] != NO_LENGTH;
         let mut rows: Vec<u32> = (0..lengths.len() as u32).filter(has_length).collect();
         rows.sort_by_key(|row| lengths[*row as usize]);
+        let ascending: Vec<u32> = rows.iter().map(|row| lengths[*row as usize]).collect();
+        BucketGroup::new(rows, self.ends(&ascending, self.tokens))
+    }
+
+    /// The ends of the buckets in rows of these lengths, which ascend, if a bucket has room for `tokens`.
+    pub(super) fn ends(&self, lengths: &[u32], tokens: Option<u64>) -> Vec<u32> {
         let (mut ends, mut start) = (Vec::new(), 0);
-        for at in 0..rows.len() {
+        for (at, length) in lengths.iter().enumerate() {
             let count = at - start;
             // Rows ascend in length, so this row is the longest of its bucket.
-            let longest = u64::from(lengths[rows[at] as usize]);
+            let longest = u64::from(*length);
             let is_full = self.rows.is_some_and(|most| count == most as usize)
-                || self
-                    .tokens
-                    .is_some_and(|most| count > 0 && longest.saturating_mul(count as u64 + 1) > most);
+                || tokens.is_some_and(|most| count > 0 && longest.saturating_mul(count as u64 + 1) > most);
             if is_full {
                 ends.push(at as u32);
                 start = at;
             }
         }
-        if !rows.is_empty() {
-            ends.push(rows.len() as u32);
+        if !lengths.is_empty() {
+            ends.push(lengths.len() as u32);
         }
-        // Within a bucket, rows come in the order in which they are stored.
-        let mut from = 0;
-        for &end in &ends {
-            rows[from..end as usize].sort_unstable();
-            from = end as usize;
-        }
-        BucketGroup { rows: rows.into(), ends: ends.into() }
+        ends
     }
 }
 
@@ -139,6 +157,17 @@ pub(crate) struct BucketGroup {
 }
 
 impl BucketGroup {
+    /// Buckets of these rows, which end at these places among them.
+    pub(super) fn new(mut rows: Vec<u32>, ends: Vec<u32>) -> Self {
+        // Within a bucket, rows come in the order in which they are stored.
+        let mut from = 0;
+        for &end in &ends {
+            rows[from..end as usize].sort_unstable();
+            from = end as usize;
+        }
+        BucketGroup { rows: rows.into(), ends: ends.into() }
+    }
+
     fn rows_of(&self, bucket: u32) -> &[u32] {
         let bucket = bucket as usize;
         let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);

@@ -8,8 +8,7 @@ use forebay_store::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use super::selected::SelectedRows;
-use super::weighted::{EpochDraws, Population};
-use super::{Head, SampleKind, SampleRows};
+use super::{EpochKinds, Head, SampleKind, SampleRows};
 use crate::shard::Part;
 
 /// The samples of a data set by row group, in a form that holds for every epoch.
@@ -32,7 +31,7 @@ enum Epochs {
     /// Every epoch has the same samples.
     Same(Arc<EpochSamples>),
     /// Each epoch draws its samples anew, by a seed. The epochs that were used last are kept.
-    Drawn(Arc<Population>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
+    Drawn(Arc<dyn EpochKinds>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
 }
 
 /// How many drawn epochs are kept: the current one, the one that is being prepared, and one for other
@@ -66,30 +65,26 @@ impl SampleIndex {
         SampleIndex { rows, least: counts.clone(), most: counts, total, kind_bytes, epochs }
     }
 
-    /// An index of rows that each epoch draws anew from a population, by a seed.
-    pub(crate) fn drawn(population: Population, seed: u64, rows: Vec<RowSet>) -> Self {
-        let bounds = (0..rows.len()).map(|group| population.bounds(group));
-        // Both numbers are below 2^32, because other populations were refused.
-        let (least, most): (Vec<u32>, Vec<u32>) =
-            bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
-        let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
-        let epochs = Epochs::Drawn(Arc::new(population), seed, Mutex::default());
+    /// An index of samples that each epoch draws anew, by a seed.
+    pub(crate) fn drawn(kinds: impl EpochKinds + 'static, seed: u64, rows: Vec<RowSet>) -> Self {
+        let (least, most): (Vec<u32>, Vec<u32>) = (0..rows.len()).map(|group| kinds.bounds(group)).unzip();
+        let (total, kind_bytes) = (kinds.total(), kinds.bytes());
+        let epochs = Epochs::Drawn(Arc::new(kinds), seed, Mutex::default());
         SampleIndex { rows: rows.into(), least: least.into(), most: most.into(), total, kind_bytes, epochs }
     }
 
     /// The samples of one epoch.
     pub(crate) fn of_epoch(&self, epoch: u64) -> Arc<EpochSamples> {
-        let (population, seed, kept) = match &self.epochs {
+        let (kinds, seed, kept) = match &self.epochs {
             Epochs::Same(samples) => return samples.clone(),
-            Epochs::Drawn(population, seed, kept) => (population, *seed, kept),
+            Epochs::Drawn(kinds, seed, kept) => (kinds, *seed, kept),
         };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.iter().position(|(number, _)| *number == epoch).map(|at| kept.remove(at).1);
         let samples = known.unwrap_or_else(|| {
-            let draws = EpochDraws::new(population.clone(), seed, epoch);
-            let counts = draws.counts();
+            let (kind, counts) = kinds.clone().of_epoch(seed, epoch);
             let rows = self.rows.clone();
-            Arc::new(EpochSamples { kind: Some(Arc::new(draws)), counts, rows, beyond: Box::default() })
+            Arc::new(EpochSamples { kind: Some(kind), counts, rows, beyond: Box::default() })
         });
         kept.truncate(EPOCHS_KEPT - 1);
         kept.insert(0, (epoch, samples.clone()));
@@ -144,9 +139,13 @@ impl SampleIndex {
         of_all.into_iter().flatten()
     }
 
-    /// Whether the samples of a row group are drawn when it is decoded, and are listed from then on.
-    pub(crate) fn are_drawn(&self) -> bool {
-        matches!(self.epochs, Epochs::Drawn(..))
+    /// The bytes of a sample in the lists of a row group, whose samples are drawn when it is decoded and are
+    /// listed from then on; 0 if they are not drawn.
+    pub(crate) fn listed_bytes(&self) -> u64 {
+        match &self.epochs {
+            Epochs::Same(_) => 0,
+            Epochs::Drawn(kinds, ..) => kinds.listed_bytes(),
+        }
     }
 
     /// The memory that the sets of rows and the kind of sample take, in bytes.

@@ -18,8 +18,8 @@ type Found = (u32, Vec<u32>);
 enum SampleKind {
     Rows,
     Windows { length: u32, overlap: u32 },
-    Packs { length: u32, split: bool },
-    Buckets { rows: u32 },
+    Packs { length: u32, split: bool, reshuffle: bool },
+    Buckets { rows: u32, reshuffle: bool },
     Weighted(Sample),
 }
 
@@ -60,16 +60,22 @@ impl SampledCase {
                 let windows = Windows::new(&window, starts.collect());
                 SampleIndex::of_kind(Arc::new(windows), sets)
             }
-            SampleKind::Packs { length, split } => {
+            SampleKind::Packs { length, split, reshuffle } => {
                 let pack = match split {
                     true => Pack::split(["x"], *length),
                     false => Pack::best_fit(["x"], *length).truncate(true),
                 };
+                if *reshuffle {
+                    return Some(SampleIndex::drawn(Reshuffled::packs(&pack, lengths), 3, sets));
+                }
                 let groups = lengths.into_iter().flat_map(|lengths| pack.of_sequence(vec![lengths]));
                 SampleIndex::of_kind(Arc::new(Packs(groups.collect())), sets)
             }
-            SampleKind::Buckets { rows } => {
+            SampleKind::Buckets { rows, reshuffle } => {
                 let bucket = Bucket::rows("x", *rows);
+                if *reshuffle {
+                    return Some(SampleIndex::drawn(Reshuffled::buckets(&bucket, lengths), 3, sets));
+                }
                 let groups = lengths.iter().map(|lengths| bucket.of_group(lengths)).collect();
                 SampleIndex::of_kind(Arc::new(Buckets(groups)), sets)
             }
@@ -164,8 +170,12 @@ fn kinds() -> impl Strategy<Value = SampleKind> {
         Just(SampleKind::Rows),
         (1u32..6, 0u32..5)
             .prop_map(|(length, overlap)| SampleKind::Windows { length, overlap: overlap.min(length - 1) }),
-        (1u32..30, any::<bool>()).prop_map(|(length, split)| SampleKind::Packs { length, split }),
-        (1u32..7).prop_map(|rows| SampleKind::Buckets { rows }),
+        (1u32..30, any::<bool>(), any::<bool>()).prop_map(|(length, split, reshuffle)| SampleKind::Packs {
+            length,
+            split,
+            reshuffle
+        }),
+        (1u32..7, any::<bool>()).prop_map(|(rows, reshuffle)| SampleKind::Buckets { rows, reshuffle }),
         weighted.prop_map(|(classes, replacement, rows, weight)| {
             let sample = match classes {
                 true => Sample::classes("x", [(0, weight)]).others(1.0),

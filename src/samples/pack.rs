@@ -62,6 +62,8 @@ pub struct Pack {
     /// The field is left out of positions if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    reshuffle: bool,
 }
 
 impl Pack {
@@ -80,6 +82,7 @@ impl Pack {
             eos: None,
             lengths: None,
             across: Across::RowGroup,
+            reshuffle: false,
         }
     }
 
@@ -150,6 +153,18 @@ impl Pack {
         Pack { across, ..self }
     }
 
+    /// Whether each epoch makes other packs. The lists of a row group are then joined in random order or, if
+    /// they stay whole, packed with others. Every epoch has the same number of packs; its packs depend on the
+    /// data, the seed of the shuffle and its number alone. Default: false, all epochs have the same packs.
+    ///
+    /// ```
+    /// let pack = forebay::samples::Pack::best_fit(["tokens"], 2_048).reshuffle(true);
+    /// ```
+    #[must_use]
+    pub fn reshuffle(self, reshuffle: bool) -> Self {
+        Pack { reshuffle, ..self }
+    }
+
     /// The number of values in a row.
     pub fn length(&self) -> u32 {
         self.length
@@ -161,6 +176,14 @@ impl Pack {
 
     pub(crate) fn across_borders(&self) -> Across {
         self.across
+    }
+
+    pub(crate) fn is_split(&self) -> bool {
+        self.split
+    }
+
+    pub(crate) fn is_reshuffled(&self) -> bool {
+        self.reshuffle
     }
 
     /// The number that fills up the rows of a column.
@@ -225,6 +248,13 @@ impl Pack {
                 "split lists, or leave `across` out: large row groups leave little room in best-fit packs",
             ));
         }
+        if self.reshuffle && !self.across.is_row_group() {
+            let cause =
+                "packs that each epoch makes anew are made of one row group each, and `across` is set";
+            return Err(Error::invalid(cause).hint(
+                "leave out `across` or `reshuffle`: in random order, any rows of the next row group may follow",
+            ));
+        }
         Ok(())
     }
 
@@ -262,6 +292,21 @@ impl Pack {
             (Some(_), Some(_)) => " with bos and eos",
         };
         format!("a list of {length} values{marks} does not fit a pack of {}", self.length)
+    }
+
+    /// The most lists of a row group that a pack can have, in whatever order they are packed.
+    pub(crate) fn most_rows(&self, lengths: &[u32]) -> u32 {
+        let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length > 0).collect();
+        lengths.sort_unstable();
+        let mut room = self.length;
+        let whole = lengths.iter().take_while(|length| {
+            let fits = **length <= room;
+            room = room.saturating_sub(**length);
+            fits
+        });
+        // A split pack may have the end of one more list, and the beginning of another.
+        let most = whole.count() + if self.split { 2 } else { 1 };
+        most.min(lengths.len()) as u32
     }
 
     /// Makes the packs of consecutive row groups from the lengths of their lists.
@@ -358,22 +403,12 @@ impl PackedGroup {
         let mut by_length: Vec<u32> =
             (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
         by_length.sort_by_key(|row| std::cmp::Reverse(lengths[*row as usize]));
-        // Pairs of the room that is left in a pack and the pack's number.
-        let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
-        let mut packs: Vec<Vec<u32>> = Vec::new();
-        for row in by_length {
-            let of_row = lengths[row as usize].min(length);
-            let found = open.range((of_row, 0)..).next().copied();
-            let (room, pack) = found.unwrap_or_else(|| {
-                packs.push(Vec::new());
-                (length, packs.len() as u32 - 1)
-            });
-            open.remove(&(room, pack));
-            packs[pack as usize].push(row);
-            if room > of_row {
-                open.insert((room - of_row, pack));
-            }
-        }
+        let packs = placed(&lengths, by_length, length);
+        PackedGroup::whole(lengths, packs)
+    }
+
+    /// Packs of whole lists, each given as its rows.
+    pub(super) fn whole(lengths: Vec<u32>, mut packs: Vec<Vec<u32>>) -> Self {
         // The rows of a pack come in stored order, and packs in the order of their first rows.
         packs.iter_mut().for_each(|rows| rows.sort_unstable());
         packs.sort_unstable();
@@ -424,6 +459,28 @@ impl PackedGroup {
         };
         (size_of_val(&*self.lengths) + packs) as u64
     }
+}
+
+/// Places whole lists in this order, each into the pack of `length` values where it leaves the least room, and
+/// returns the rows of each pack.
+pub(super) fn placed(lengths: &[u32], order: impl IntoIterator<Item = u32>, length: u32) -> Vec<Vec<u32>> {
+    // Pairs of the room that is left in a pack and the pack's number.
+    let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
+    let mut packs: Vec<Vec<u32>> = Vec::new();
+    for row in order {
+        let of_row = lengths[row as usize].min(length);
+        let found = open.range((of_row, 0)..).next().copied();
+        let (room, pack) = found.unwrap_or_else(|| {
+            packs.push(Vec::new());
+            (length, packs.len() as u32 - 1)
+        });
+        open.remove(&(room, pack));
+        packs[pack as usize].push(row);
+        if room > of_row {
+            open.insert((room - of_row, pack));
+        }
+    }
+    packs
 }
 
 /// Packs lists one after the other through consecutive row groups.

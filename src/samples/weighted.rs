@@ -27,7 +27,6 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use draws::EpochDraws;
 use forebay_base::{Error, Result};
 pub(crate) use population::Population;
 pub use values::Class;

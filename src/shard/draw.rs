@@ -22,6 +22,7 @@ pub(crate) enum Purpose {
     Batch = 10,
     View = 11,
     Balance = 12,
+    Regroup = 13,
 }
 
 /// The golden-ratio increment of SplitMix64.

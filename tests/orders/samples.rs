@@ -87,6 +87,11 @@ fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<Option<i64>> {
     rows
 }
 
+/// Whether each epoch makes samples of other rows.
+fn are_reshuffled(kind: &Samples) -> bool {
+    serde_json::to_string(kind).unwrap().contains("reshuffle")
+}
+
 /// Packs with or without numbers before and after the lists, none of which is the number of a row.
 fn marked(draw: &mut Draw, pack: Pack) -> Samples {
     let pack = if draw.below(2) == 0 { pack.bos(-1.0) } else { pack };
@@ -108,17 +113,22 @@ fn draw_kind(draw: &mut Draw) -> Samples {
             Window::rows(length).overlap(draw.below(length.into()) as u32).across(Across::File).into()
         }
         3 => {
-            let pack = Pack::split(["tokens"], 1 + draw.below(30) as u32).across(across);
-            marked(draw, pack)
+            let pack = Pack::split(["tokens"], 1 + draw.below(30) as u32);
+            let reshuffle = draw.below(2) == 0;
+            marked(draw, if reshuffle { pack.reshuffle(true) } else { pack.across(across) })
         }
         4 => Pack::split(["tokens"], 40 + draw.below(200) as u32).across(Across::Dataset).into(),
         6 => Sample::weights("n").seed(3).rows(50 + draw.below(200)).into(),
         7 => Sample::balanced("c").seed(3).replacement(draw.below(2) == 0).rows(40).into(),
         5 => {
             let pack = Pack::best_fit(["tokens"], 10 + draw.below(30) as u32);
-            marked(draw, pack)
+            let reshuffle = draw.below(2) == 0;
+            marked(draw, pack.reshuffle(reshuffle))
         }
-        _ => Bucket::tokens("tokens", 8 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
+        _ => {
+            let bucket = Bucket::tokens("tokens", 8 + draw.below(60)).max_rows(1 + draw.below(9) as u32);
+            bucket.reshuffle(draw.below(2) == 0).into()
+        }
     }
 }
 
@@ -171,8 +181,9 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             );
         }
         let mut expected: Vec<Vec<i64>> = Vec::new();
-        for batch in of_rank(&builder.clone().shuffle(Shuffle::stored()).global_batch_size(1), 0, 1).epoch(1)
-        {
+        // Samples that are made anew depend on the seed.
+        let alone = if are_reshuffled(&kind) { shuffle.lanes(1) } else { Shuffle::stored() };
+        for batch in of_rank(&builder.clone().shuffle(alone).global_batch_size(1), 0, 1).epoch(1) {
             expected.extend(samples_of(&kind, &batch.unwrap()));
         }
         if expected.len() < 4 {
@@ -290,7 +301,12 @@ fn a_position_says_what_a_sample_is() {
     let rows = made(Samples::Rows).position();
     assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "a default is left out");
     // The state alone is enough to name the rows, whatever was delivered of them.
-    for samples in [Samples::from(Pack::split(["tokens"], 8)), sample.into()] {
+    let anew = [Pack::split(["tokens"], 8).reshuffle(true), Pack::best_fit(["tokens"], 8).reshuffle(true)];
+    for samples in [Samples::from(Pack::split(["tokens"], 8)), sample.into()]
+        .into_iter()
+        .chain(anew.map(Samples::from))
+        .chain([Bucket::rows("tokens", 2).reshuffle(true).into()])
+    {
         let loader = made(samples);
         let run = dataset.rewind(&loader.position(), Default::default()).unwrap();
         assert_eq!(run.step(3, 1, 0).unwrap(), loader.which(3, 1, 0).unwrap());

@@ -79,7 +79,8 @@ class Pad:
         if self.length is not None and self.multiple is not None and self.length % self.multiple:
             fitting = max(self.length - self.length % self.multiple, self.multiple)
             raise InvalidError(
-                f"length must be a multiple of multiple={self.multiple}, got {self.length} (pass {fitting}, for example)"
+                f"length must be a multiple of multiple={self.multiple}, got {self.length} (pass {fitting}, for "
+                "example)"
             )
         check_number(self.value)
         named(self.side, "side", PAD_SIDES)

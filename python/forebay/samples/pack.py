@@ -35,9 +35,9 @@ class Pack:
       counts as a list of its own at the end. :meth:`flash` makes the arguments of flash attention from it.
 
     Lists are packed within their row group, so each row group has a pack or a few that are not full, unless
-    ``across`` says otherwise. Packs are the same in each epoch; batches, plans and states count packs. The
-    lengths of the lists are read before the first epoch, and are kept on local disk if this read more than
-    4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
+    ``across`` says otherwise. Packs are the same in each epoch without ``reshuffle``; batches, plans and states
+    count packs. The lengths of the lists are read before the first epoch, and are kept on local disk if this
+    read more than 4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
@@ -63,13 +63,17 @@ class Pack:
         ``truncate`` has no ``eos``. An empty list has neither.
     lengths : str, optional
         Column of whole numbers with the length of the lists in each row, without ``bos`` and ``eos``. Packs are then
-        planned without reading the lists. A list of another length makes its row bad, and its pack is left out. Default: the
-        lists of the first column are read.
+        planned without reading the lists. A list of another length makes its row bad, and its pack is left out.
+        Default: the lists of the first column are read.
     across : {"row_group", "file", "dataset"}, default "row_group"
         How far split lists continue: to the end of their row group, to the end of their file, or through all
         files whose folders have the same keys, in the order of their paths. With ``"file"`` and
         ``"dataset"``, the lists of a pack that crosses a border are read twice: with their own row group, and
         with the row group before it.
+    reshuffle : bool, default False
+        Make other packs in each epoch: join the lists of a row group in random order or, with ``split=False``, pack
+        them with others. Every epoch has the same number of packs. Their lists depend on the data, the seed of the
+        shuffle and the number of the epoch alone. Needs ``across="row_group"``.
 
     Raises
     ------
@@ -104,6 +108,8 @@ class Pack:
     """Column with the lengths of the lists."""
     across: Across = field(default="row_group", kw_only=True)
     """The range in which split lists continue."""
+    reshuffle: bool = field(default=False, kw_only=True)
+    """Whether each epoch makes other packs."""
 
     def __post_init__(self) -> None:
         columns = [self.columns] if isinstance(self.columns, str) else self.columns
@@ -117,7 +123,7 @@ class Pack:
             raise InvalidError(f"columns must be different names, got {list(columns)!r}")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "length", whole(self.length, "length", 1, 31))
-        for name in ("split", "truncate"):
+        for name in ("split", "truncate", "reshuffle"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
@@ -135,6 +141,11 @@ class Pack:
             raise InvalidError(
                 f"across={self.across!r} is for lists that are split: whole ones are packed within their row group "
                 "(leave it out, or pass split=True)"
+            )
+        if self.reshuffle and self.across != "row_group":
+            raise InvalidError(
+                f"reshuffle=True makes packs of one row group each, and across={self.across!r} continues in the next "
+                "(leave out one of them)"
             )
 
     @staticmethod
@@ -179,7 +190,8 @@ class Pack:
                 spec[name] = {column: float(of) for column, of in number.items()}
             elif number is not None:
                 spec[name] = float(number)
-        return {"packs": spec | {"truncate": self.truncate, "lengths": self.lengths, "across": self.across}}
+        spec |= {"truncate": self.truncate, "lengths": self.lengths, "across": self.across}
+        return {"packs": spec | {"reshuffle": self.reshuffle}}
 
     def __hash__(self) -> int:
         values = (getattr(self, of.name) for of in fields(self))
@@ -216,9 +228,9 @@ class Bucket:
     Each bucket is a batch, so rows need little padding to the length of the longest row of their batch. With
     ``batch_size=n`` a batch is n buckets, with up to n times the rows and tokens. All ranks have the same
     number of batches, although their numbers of rows differ. The rows of a row group are sorted by length and
-    cut into buckets, which are the same in each epoch; plans and states count buckets. The lengths of the
-    rows are read before the first epoch, and are kept on local disk if this read more than 4 MiB of local
-    files or made any request to a store. See ``docs/guide/samples.md``.
+    cut into buckets, which are the same in each epoch without ``reshuffle``; plans and states count buckets.
+    The lengths of the rows are read before the first epoch, and are kept on local disk if this read more than
+    4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
@@ -231,6 +243,10 @@ class Bucket:
         The largest number of values in a bucket after all its rows are padded to the longest row. A row with
         more values is an error when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``.
         One of ``rows`` and ``tokens`` is needed.
+    reshuffle : bool, default False
+        Make other buckets in each epoch: sort a row as if it were longer, by a random part of its length of up to an
+        eighth. There is then a little more padding, and a ninth of ``tokens`` is left free. Every epoch has the same
+        number of buckets, and their rows depend on the seed of the shuffle and the number of the epoch alone.
 
     Raises
     ------
@@ -250,6 +266,8 @@ class Bucket:
     """The largest number of rows in a bucket."""
     tokens: int | None = field(default=None, kw_only=True)
     """The largest number of values in a bucket."""
+    reshuffle: bool = field(default=False, kw_only=True)
+    """Whether each epoch makes other buckets."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.by, str):
@@ -260,12 +278,15 @@ class Bucket:
             object.__setattr__(self, "rows", whole(self.rows, "rows", 1, 20))
         if self.tokens is not None:
             object.__setattr__(self, "tokens", whole(self.tokens, "tokens", 1, 62))
+        if not isinstance(self.reshuffle, bool):
+            raise InvalidError(f"reshuffle must be True or False, got {self.reshuffle!r}")
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the compiled half reads."""
-        return {"buckets": {"by": self.by, "rows": self.rows, "tokens": self.tokens}}
+        spec = {"by": self.by, "rows": self.rows, "tokens": self.tokens, "reshuffle": self.reshuffle}
+        return {"buckets": spec}
 
     def __repr__(self) -> str:
-        given = [("rows", self.rows), ("tokens", self.tokens)]
-        options = [f"{name}={value!r}" for name, value in given if value is not None]
+        others = ((of.name, getattr(self, of.name), of.default) for of in fields(self) if of.kw_only)
+        options = [f"{name}={value!r}" for name, value, default in others if value != default]
         return f"forebay.Bucket({', '.join([repr(self.by), *options])})"

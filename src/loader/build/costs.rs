@@ -27,6 +27,10 @@ impl LoaderBuilder {
             let cause = "`balance` was given, but rows are not shuffled in a window";
             return Err(Error::invalid(cause).hint("shuffle with a window, or leave `balance` out"));
         }
+        if spec.samples.are_reshuffled() {
+            let cause = "`balance` was given, but each epoch makes its samples anew (`reshuffle`)";
+            return Err(Error::invalid(cause).hint("leave out one of them: costs are those of fixed samples"));
+        }
         let samples = match &spec.samples {
             Samples::Rows | Samples::Packs(_) | Samples::Buckets(_) => return Ok(()),
             Samples::Windows(_) => "windows, which have equally many rows",

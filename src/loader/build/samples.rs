@@ -20,8 +20,8 @@ use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
 use crate::reader::select::{self, Scanner};
 use crate::samples::{
-    Buckets, ColumnValues, Frames, Pack, Packs, Population, Sample, SampleIndex, Samples, UnfitRow, Window,
-    Windows,
+    Buckets, ColumnValues, Frames, Pack, Packs, Population, Reshuffled, Sample, SampleIndex, Samples,
+    UnfitRow, Window, Windows,
 };
 
 /// The most classes that a warning names.
@@ -275,7 +275,15 @@ impl LoaderBuilder {
             _ => names[0],
         };
         let left_out = self.left_out(catalog, &selected, column, &mut lengths)?;
+        let anew = |reshuffled: Reshuffled, selected: Vec<RowSet>| {
+            let largest = Some(reshuffled.largest().into());
+            (largest, SampleIndex::drawn(reshuffled, self.spec.shuffle.seed(), selected))
+        };
         if let Samples::Packs(pack) = samples {
+            if pack.is_reshuffled() {
+                let (largest, index) = anew(Reshuffled::packs(pack, lengths), selected);
+                return Ok(FoundSamples { largest, left_out, ..index.into() });
+            }
             let mut packs = Vec::with_capacity(lengths.len());
             let mut lengths = lengths.into_iter();
             for groups in pack.across_borders().sequences(catalog) {
@@ -288,6 +296,10 @@ impl LoaderBuilder {
             return Ok(FoundSamples { largest, left_out, ..index.into() });
         }
         let Samples::Buckets(bucket) = samples else { return Ok(SampleIndex::of_rows(selected).into()) };
+        if bucket.is_reshuffled() {
+            let (largest, index) = anew(Reshuffled::buckets(bucket, lengths), selected);
+            return Ok(FoundSamples { largest, left_out, ..index.into() });
+        }
         let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());
         let largest = Some(buckets.largest() as u64);
         let index = SampleIndex::of_kind(Arc::new(buckets), selected);

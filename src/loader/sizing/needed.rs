@@ -13,10 +13,6 @@ const STRADDLED_PARTS: u64 = 1;
 /// The bytes of a part's deal for each row.
 const DEAL_BYTES: u64 = 4;
 
-/// The bytes of a sample that is drawn when its row group is decoded: its row, and how often that row came
-/// before.
-const DRAW_BYTES: u64 = 8;
-
 /// The most memory that an order needs of the budget, in any epoch and on any rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needed {
@@ -74,11 +70,9 @@ impl Needed {
         }
         let lanes = order.lanes_of_a_rank(&split);
         let pool = u64::from(order.pool());
-        let drawn = match samples.are_drawn() {
-            true => {
-                DRAW_BYTES.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED_PARTS), split.rows))
-            }
-            false => 0,
+        let drawn = match samples.listed_bytes() {
+            0 => 0,
+            bytes => bytes.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED_PARTS), split.rows)),
         };
         let balanced = match order.is_balanced() {
             true => BALANCE_BYTES.saturating_mul(listed(&mut groups, lanes * pool, split.rows)),
@@ -144,8 +138,7 @@ fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
 /// The bytes of lists for each row of a row group, or each of its samples, while it is read.
 pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64 {
     let dealt = if order.is_windowed() { DEAL_BYTES } else { 0 };
-    let drawn = if samples.are_drawn() { DRAW_BYTES } else { 0 };
-    dealt + drawn
+    dealt + samples.listed_bytes()
 }
 
 /// The number of row groups that are cut where the lanes of a rank begin and end.

@@ -7,8 +7,37 @@ use forebay_store::row_set::RowSet;
 use super::population::Population;
 use super::rows::DrawnRows;
 use super::strata::Points;
-use crate::samples::{SampleKind, SampleRows};
+use crate::samples::{EpochKinds, SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
+
+/// The bytes of a drawn row in the lists of its row group: the row, and how often it came before.
+const LISTED_BYTES: u64 = 8;
+
+impl EpochKinds for Population {
+    fn bounds(&self, group: usize) -> (u32, u32) {
+        let (least, most) = self.draws_of(group);
+        // Both numbers are below 2^32, because other populations were refused.
+        (least as u32, most as u32)
+    }
+
+    fn total(&self) -> u64 {
+        self.strata.rows()
+    }
+
+    fn of_epoch(self: Arc<Self>, seed: u64, epoch: u64) -> (Arc<dyn SampleKind>, Arc<[u32]>) {
+        let draws = EpochDraws::new(self, seed, epoch);
+        let counts = draws.counts.clone();
+        (Arc::new(draws), counts)
+    }
+
+    fn listed_bytes(&self) -> u64 {
+        LISTED_BYTES
+    }
+
+    fn bytes(&self) -> u64 {
+        self.kept_bytes()
+    }
+}
 
 /// The draws of one epoch, by class and by row group.
 #[derive(Debug)]
@@ -48,11 +77,6 @@ impl EpochDraws {
             counts[group] = draws.sum::<u64>() as u32;
         }
         EpochDraws { population, key: (seed, epoch), points, starts, counts: counts.into() }
-    }
-
-    /// The number of draws of each row group.
-    pub(crate) fn counts(&self) -> Arc<[u32]> {
-        self.counts.clone()
     }
 }
 

@@ -138,7 +138,7 @@ impl Population {
 
     /// Returns an error if a row group has more draws than 32 bits can number.
     fn check(&self) -> Result<()> {
-        let draws = |group| self.bounds(group).1;
+        let draws = |group| self.draws_of(group).1;
         match (0..self.groups.len()).map(draws).max() {
             Some(draws) if draws > u64::from(u32::MAX) => {
                 let cause = format!("{draws} rows of an epoch come from one row group");
@@ -148,13 +148,8 @@ impl Population {
         }
     }
 
-    /// The number of rows in an epoch.
-    pub(crate) fn rows_of_an_epoch(&self) -> u64 {
-        self.strata.rows()
-    }
-
     /// The fewest and the most draws that a row group has in an epoch.
-    pub(crate) fn bounds(&self, group: usize) -> (u64, u64) {
+    pub(super) fn draws_of(&self, group: usize) -> (u64, u64) {
         let of_cell = |cell: &Cell| {
             let (least, most) = self.strata.bounds(cell.class as usize);
             let total = u128::from(self.totals[cell.class as usize]).max(1);
@@ -167,7 +162,7 @@ impl Population {
     }
 
     /// The memory that the population and two epochs of it take, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn kept_bytes(&self) -> u64 {
         let of_group = |rows: &GroupRows| {
             let numbers = match rows {
                 GroupRows::One(_) => 0,

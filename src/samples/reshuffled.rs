@@ -1,0 +1,381 @@
+//! Packs and buckets that each epoch makes of other rows.
+//!
+//! The plan needs to know how many samples each row group gives, the same in every epoch. So an epoch draws the
+//! members of samples, and not their number:
+//!
+//! - Lists that are split are put into random order. In any order they fill as many packs.
+//! - Whole lists are packed as they always are, but the longest first only roughly: each length is raised at
+//!   random by up to a part of itself. If more packs are then needed than in order of length, smaller parts are
+//!   tried. Without a raise, lists of one length change places, and the number of packs is the same. If fewer
+//!   packs are needed, lists are taken out of those with the most lists.
+//! - Rows are sorted into buckets by lengths that are raised in the same way, and buckets are cut at fixed
+//!   places. At each place a raised length exceeds the true length that is sorted there by no more than the
+//!   part, so that part of each bucket is left free where places are determined.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use forebay_store::row_set::RowSet;
+
+use super::bucket::{Bucket, BucketGroup, Buckets};
+use super::lengths::NO_LENGTH;
+use super::pack::{Pack, PackedGroup, Packs, placed};
+use super::{EpochKinds, SampleKind, SampleRows};
+use crate::shard::{Draws, Purpose};
+
+/// The largest parts of a whole list's length by which it is raised, as negative powers of two: those that are
+/// tried in turn. With 1,000 lists of lognormal length and packs of 2,048, the third one needs no more packs.
+const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
+
+/// The largest part by which the length of a row in a bucket is raised, as a negative power of two. With a
+/// larger part there is more padding.
+const PART_OF_ROWS: u32 = 3;
+
+/// The bits of a random number that raises a length.
+const DRAWN_BITS: u32 = 31;
+
+/// The bytes of the lists that a row group has in memory in an epoch, for each of its rows: the row, its
+/// length, and its place in random order.
+const LISTED_BYTES: u64 = 12;
+
+/// Packs or buckets that each epoch makes anew.
+#[derive(Debug)]
+pub(crate) struct Reshuffled {
+    kind: Regrouped,
+    /// The lengths of the selected rows of each row group.
+    lengths: Box<[Box<[u32]>]>,
+    /// The number of samples of each row group.
+    counts: Arc<[u32]>,
+    largest: u32,
+}
+
+#[derive(Debug)]
+enum Regrouped {
+    Packs(Pack),
+    Buckets(Bucket),
+}
+
+impl Reshuffled {
+    /// Packs of lists with these lengths.
+    pub(crate) fn packs(pack: &Pack, lengths: Vec<Vec<u32>>) -> Self {
+        let most = lengths.iter().map(|lengths| pack.most_rows(lengths));
+        let largest = most.max().unwrap_or(0);
+        let count = |lengths: &Vec<u32>| Packs(pack.of_sequence(vec![lengths.clone()])).count(0);
+        let counts = lengths.iter().map(count).collect();
+        Reshuffled::new(Regrouped::Packs(pack.clone()), lengths, counts, largest)
+    }
+
+    /// Buckets of rows with these lengths.
+    pub(crate) fn buckets(bucket: &Bucket, lengths: Vec<Vec<u32>>) -> Self {
+        let ends: Vec<Vec<u32>> = lengths.iter().map(|lengths| ends_in(bucket, lengths)).collect();
+        let sizes = |ends: &Vec<u32>| {
+            ends.iter().scan(0, |from, end| Some(end - std::mem::replace(from, *end))).max()
+        };
+        let largest = ends.iter().filter_map(sizes).max().unwrap_or(0);
+        let counts = ends.iter().map(|ends| ends.len() as u32).collect();
+        Reshuffled::new(Regrouped::Buckets(bucket.clone()), lengths, counts, largest)
+    }
+
+    fn new(kind: Regrouped, lengths: Vec<Vec<u32>>, counts: Arc<[u32]>, largest: u32) -> Self {
+        let lengths = lengths.into_iter().map(Vec::into_boxed_slice).collect();
+        Reshuffled { kind, lengths, counts, largest }
+    }
+
+    /// The most rows that a sample has in any epoch.
+    pub(crate) fn largest(&self) -> u32 {
+        self.largest
+    }
+}
+
+impl EpochKinds for Reshuffled {
+    fn bounds(&self, group: usize) -> (u32, u32) {
+        (self.counts[group], self.counts[group])
+    }
+
+    fn total(&self) -> u64 {
+        self.counts.iter().map(|samples| u64::from(*samples)).sum()
+    }
+
+    fn of_epoch(self: Arc<Self>, seed: u64, epoch: u64) -> (Arc<dyn SampleKind>, Arc<[u32]>) {
+        let counts = self.counts.clone();
+        (Arc::new(ReshuffledEpoch { all: self, seed, epoch }), counts)
+    }
+
+    fn listed_bytes(&self) -> u64 {
+        let of_sample =
+            |(lengths, samples): (&Box<[u32]>, &u32)| lengths.len().div_ceil((*samples).max(1) as usize);
+        let most = self.lengths.iter().zip(&*self.counts).map(of_sample).max().unwrap_or(0);
+        LISTED_BYTES.saturating_mul(most as u64)
+    }
+
+    fn bytes(&self) -> u64 {
+        let lengths: usize = self.lengths.iter().map(|lengths| size_of_val(&**lengths)).sum();
+        (lengths + size_of_val(&*self.lengths) + size_of_val(&*self.counts)) as u64
+    }
+}
+
+/// The samples of one epoch.
+#[derive(Debug)]
+struct ReshuffledEpoch {
+    all: Arc<Reshuffled>,
+    seed: u64,
+    epoch: u64,
+}
+
+impl SampleKind for ReshuffledEpoch {
+    fn count(&self, group: usize) -> u32 {
+        self.all.counts[group]
+    }
+
+    fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows) {
+        self.of_group(group).into_iter().for_each(|of_group| of_group.rows(group, sample, selected, rows));
+    }
+
+    fn of_group(&self, group: usize) -> Option<Arc<dyn SampleKind>> {
+        let (lengths, count) = (&*self.all.lengths[group], self.all.counts[group]);
+        let draws = Draws::keyed(self.seed, Purpose::Regroup, &[self.epoch, group as u64]);
+        Some(Arc::new(match &self.all.kind {
+            Regrouped::Packs(pack) if pack.is_split() => split_anew(pack, lengths, draws),
+            Regrouped::Packs(pack) => GroupSamples::of(Packs(vec![packed_anew(pack, lengths, count, draws)])),
+            Regrouped::Buckets(bucket) => {
+                GroupSamples::of(Buckets(vec![bucketed_anew(bucket, lengths, draws)]))
+            }
+        }))
+    }
+
+    fn bytes(&self) -> u64 {
+        // The lengths are counted with all epochs, and the lists of a row group while it is read.
+        0
+    }
+}
+
+/// The samples of one row group in one epoch.
+#[derive(Debug)]
+struct GroupSamples {
+    kind: Arc<dyn SampleKind>,
+    /// The row at each place that `kind` takes for a row; `None` if these are the rows.
+    order: Option<Box<[u32]>>,
+}
+
+impl GroupSamples {
+    fn of(kind: impl SampleKind + 'static) -> Self {
+        GroupSamples { kind: Arc::new(kind), order: None }
+    }
+}
+
+impl SampleKind for GroupSamples {
+    fn count(&self, _: usize) -> u32 {
+        self.kind.count(0)
+    }
+
+    fn rows(&self, _: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows) {
+        self.kind.rows(0, sample, selected, rows);
+        if let Some(order) = &self.order {
+            rows.rows.iter_mut().for_each(|row| *row = order[*row as usize]);
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.kind.bytes() + self.order.as_ref().map_or(0, |order| size_of_val(&**order) as u64)
+    }
+}
+
+/// Joins the lists of a row group in random order.
+fn split_anew(pack: &Pack, lengths: &[u32], mut draws: Draws) -> GroupSamples {
+    let mut order: Vec<u32> = (0..lengths.len() as u32).collect();
+    draws.shuffle(&mut order);
+    let in_order = order.iter().map(|row| lengths[*row as usize]).collect();
+    let kind = Arc::new(Packs(pack.of_sequence(vec![in_order])));
+    GroupSamples { kind, order: Some(order.into()) }
+}
+
+/// Packs the whole lists of a row group into `count` packs.
+fn packed_anew(pack: &Pack, lengths: &[u32], count: u32, mut draws: Draws) -> PackedGroup {
+    let rows: Vec<(u32, u64)> = (0..)
+        .zip(lengths)
+        .filter(|(_, length)| **length > 0)
+        .map(|(row, _)| (row, draw(&mut draws)))
+        .collect();
+    let in_order_of = |part: Option<u32>| {
+        let mut order = rows.clone();
+        order.sort_by_cached_key(|(row, drawn)| {
+            Reverse((raised(lengths[*row as usize], part, *drawn), *drawn))
+        });
+        placed(lengths, order.into_iter().map(|(row, _)| row), pack.length())
+    };
+    let mut parts = PARTS_OF_LISTS.iter().map(|part| in_order_of(Some(*part)));
+    let fitting = parts.find(|packs| packs.len() <= count as usize);
+    let mut packs = fitting.unwrap_or_else(|| in_order_of(None));
+    while packs.len() < count as usize {
+        let fullest = packs.iter_mut().max_by_key(|rows| rows.len());
+        // There are at least as many lists as packs, so a pack has two lists where one is missing.
+        let Some(row) = fullest.and_then(Vec::pop) else { break };
+        packs.push(vec![row]);
+    }
+    PackedGroup::whole(lengths.to_vec(), packs)
+}
+
+/// Sorts the rows of a row group into buckets.
+fn bucketed_anew(bucket: &Bucket, lengths: &[u32], mut draws: Draws) -> BucketGroup {
+    let keyed = |(row, length): (u32, &u32)| {
+        let drawn = draw(&mut draws);
+        (*length != NO_LENGTH).then(|| (raised(*length, Some(PART_OF_ROWS), drawn), drawn, row))
+    };
+    let mut rows: Vec<(u64, u64, u32)> = (0..).zip(lengths).filter_map(keyed).collect();
+    rows.sort_unstable();
+    let rows = rows.into_iter().map(|(.., row)| row).collect();
+    BucketGroup::new(rows, ends_in(bucket, lengths))
+}
+
+/// The ends of the buckets in every epoch, in rows that are sorted by raised lengths.
+fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
+    let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length != NO_LENGTH).collect();
+    lengths.sort_unstable();
+    // A length of 8 may be raised to 9.
+    let parts = 1 << PART_OF_ROWS;
+    let tokens = bucket.most_tokens().map(|tokens| (u128::from(tokens) * parts / (parts + 1)) as u64);
+    bucket.ends(&lengths, tokens)
+}
+
+/// A random number that raises a length.
+fn draw(draws: &mut Draws) -> u64 {
+    draws.below(1 << DRAWN_BITS)
+}
+
+/// A length that is raised by up to `2^-part` of itself, as a fraction with a denominator of `2^DRAWN_BITS`.
+fn raised(length: u32, part: Option<u32>, drawn: u64) -> u64 {
+    let length = u64::from(length);
+    (length << DRAWN_BITS) + part.map_or(0, |part| (length * drawn) >> part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The samples of a row group in an epoch, each as its rows, and how many values of the first row earlier
+    /// samples have.
+    fn samples(all: &Arc<Reshuffled>, group: usize, seed: u64, epoch: u64) -> Vec<(Vec<u32>, u32)> {
+        let (kind, counts) = all.clone().of_epoch(seed, epoch);
+        let of_group = kind.of_group(group).unwrap();
+        assert_eq!(of_group.count(group), counts[group]);
+        let selected = RowSet::all(all.lengths[group].len() as u32);
+        let sample = |sample: u32| {
+            let (mut rows, mut alone) = (SampleRows::default(), SampleRows::default());
+            of_group.rows(group, sample, &selected, &mut rows);
+            kind.rows(group, sample, &selected, &mut alone);
+            assert_eq!(rows, alone);
+            let planned = rows.rows.iter().map(|row| all.lengths[group][*row as usize]);
+            assert!(rows.lengths.is_empty() || planned.eq(rows.lengths.iter().copied()));
+            assert!(rows.rows.len() as u32 <= all.largest());
+            (rows.rows, rows.skipped)
+        };
+        (0..counts[group]).map(sample).collect()
+    }
+
+    fn draws_of(seed: u64) -> Vec<u32> {
+        let mut draws = Draws::keyed(seed, Purpose::Regroup, &[9]);
+        (0..1_000).map(|_| 1 + draws.below(700) as u32).collect()
+    }
+
+    /// The pairs of rows that are in one sample.
+    fn neighbours(samples: &[(Vec<u32>, u32)]) -> BTreeSet<(u32, u32)> {
+        let pairs = |rows: &Vec<u32>| {
+            let pair = |one: u32| rows.iter().map(move |other| (one.min(*other), one.max(*other)));
+            rows.iter().flat_map(|row| pair(*row)).collect::<Vec<_>>()
+        };
+        samples.iter().flat_map(|(rows, _)| pairs(rows)).filter(|(one, other)| one != other).collect()
+    }
+
+    #[test]
+    fn another_epoch_has_other_members_and_the_same_epoch_the_same() {
+        let lengths = draws_of(4);
+        for all in [
+            Reshuffled::packs(&Pack::split(["x"], 2_048), vec![lengths.clone()]),
+            Reshuffled::packs(&Pack::best_fit(["x"], 2_048), vec![lengths.clone()]),
+            Reshuffled::buckets(&Bucket::rows("x", 16), vec![lengths.clone()]),
+            Reshuffled::buckets(&Bucket::tokens("x", 4_000).max_rows(12), vec![lengths]),
+        ] {
+            let all = Arc::new(all);
+            let of_epoch = |seed, epoch| samples(&all, 0, seed, epoch);
+            assert_eq!(of_epoch(1, 2), of_epoch(1, 2));
+            let (one, next, seeded) = (of_epoch(1, 2), of_epoch(1, 3), of_epoch(2, 2));
+            for other in [next, seeded] {
+                let (pairs, others) = (neighbours(&one), neighbours(&other));
+                let shared = pairs.intersection(&others).count();
+                assert!(shared * 3 < pairs.len(), "{shared} of {} pairs are the same", pairs.len());
+            }
+        }
+    }
+
+    proptest! {
+        /// Each value of each list is in one pack, whatever the order of the lists, and every epoch has as many
+        /// packs as lists in stored order.
+        #[test]
+        fn split_packs_have_each_value_once(lengths in prop::collection::vec(0u32..40, 0..60), length in 1u32..60, epoch: u64) {
+            let pack = Pack::split(["x"], length);
+            let all = Arc::new(Reshuffled::packs(&pack, vec![vec![7], lengths.clone()]));
+            let packs = samples(&all, 1, 3, epoch);
+            prop_assert_eq!(packs.len() as u32, lengths.iter().sum::<u32>().div_ceil(length));
+            let mut found = vec![BTreeSet::new(); lengths.len()];
+            for (at, (rows, skipped)) in packs.iter().enumerate() {
+                let mut room = length;
+                for (place, row) in rows.iter().enumerate() {
+                    let from = if place == 0 { *skipped } else { 0 };
+                    let to = lengths[*row as usize].min(from + room);
+                    prop_assert!((from..to).all(|value| found[*row as usize].insert(value)));
+                    room -= to - from;
+                }
+                prop_assert!(room == 0 || at + 1 == packs.len());
+            }
+            prop_assert!(found.iter().zip(&lengths).all(|(found, length)| found.len() as u32 == *length));
+        }
+
+        /// Each list is in one pack, no pack is too full, and there are as many as without reshuffling.
+        #[test]
+        fn whole_packs_are_as_many_as_in_the_order_of_length(
+            lengths in prop::collection::vec(0u32..25, 0..60),
+            epoch: u64,
+            seed: u64,
+        ) {
+            let pack = Pack::best_fit(["x"], 20).truncate(true);
+            let all = Arc::new(Reshuffled::packs(&pack, vec![lengths.clone()]));
+            let packs = samples(&all, 0, seed, epoch);
+            prop_assert_eq!(packs.len() as u32, Packs(pack.of_sequence(vec![lengths.clone()])).count(0));
+            let full = |rows: &Vec<u32>| rows.iter().map(|row| lengths[*row as usize].min(20)).sum::<u32>();
+            prop_assert!(packs.iter().all(|(rows, _)| !rows.is_empty() && full(rows) <= 20));
+            let mut rows: Vec<u32> = packs.into_iter().flat_map(|(rows, _)| rows).collect();
+            rows.sort_unstable();
+            let some: Vec<u32> = (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
+            prop_assert_eq!(rows, some);
+        }
+
+        /// Each row with a length is in one bucket, no bucket is too large once its rows are padded, and every
+        /// epoch has as many buckets of the same sizes.
+        #[test]
+        fn buckets_hold_their_limits(
+            lengths in prop::collection::vec(prop_oneof![9 => 0u32..40, 1 => Just(NO_LENGTH)], 0..80),
+            rows in prop::option::of(1u32..9),
+            epoch: u64,
+        ) {
+            let bucket = Bucket::tokens("x", 90);
+            let bucket = rows.map_or(bucket.clone(), |rows| bucket.max_rows(rows));
+            let all = Arc::new(Reshuffled::buckets(&bucket, vec![lengths.clone()]));
+            let (found, next) = (samples(&all, 0, 1, epoch), samples(&all, 0, 1, epoch.wrapping_add(1)));
+            let sizes = |found: &[(Vec<u32>, u32)]| found.iter().map(|(rows, _)| rows.len()).collect::<Vec<_>>();
+            prop_assert_eq!(sizes(&found), sizes(&next));
+            for (of_bucket, _) in &found {
+                let longest = of_bucket.iter().map(|row| lengths[*row as usize]).max().unwrap();
+                prop_assert!(longest as usize * of_bucket.len() <= 90, "{of_bucket:?}");
+                prop_assert!(of_bucket.len() <= rows.unwrap_or(u32::MAX) as usize);
+            }
+            let mut all_rows: Vec<u32> = found.into_iter().flat_map(|(rows, _)| rows).collect();
+            all_rows.sort_unstable();
+            let some: Vec<u32> = (0..).zip(&lengths).filter(|(_, length)| **length != NO_LENGTH).map(|(row, _)| row).collect();
+            prop_assert_eq!(all_rows, some);
+        }
+    }
+}
