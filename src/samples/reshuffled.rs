@@ -102,9 +102,9 @@ impl EpochKinds for Reshuffled {
     }
 
     fn listed_bytes(&self) -> u64 {
-        let of_sample =
-            |(lengths, samples): (&Box<[u32]>, &u32)| lengths.len().div_ceil((*samples).max(1) as usize);
-        let most = self.lengths.iter().zip(&*self.counts).map(of_sample).max().unwrap_or(0);
+        let samples = self.counts.iter().map(|samples| (*samples).max(1) as usize);
+        let most = self.lengths.iter().zip(samples).map(|(rows, samples)| rows.len().div_ceil(samples)).max();
+        let most = most.unwrap_or(0);
         LISTED_BYTES.saturating_mul(most as u64)
     }
 
