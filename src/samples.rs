@@ -219,8 +219,9 @@ pub(crate) struct SampleRows {
     pub(crate) rows: Vec<u32>,
     /// The planned length of the list in each row; empty if samples are not planned by length.
     pub(crate) lengths: Vec<u32>,
-    /// The number of values at the beginning of the first list that belong to earlier samples.
-    pub(crate) skipped: u32,
+    /// For each row, the number of values at the beginning of its list that belong to earlier samples. Rows
+    /// at the end for which it is 0 may be missing.
+    pub(crate) skipped: Vec<u32>,
     /// For each row, how many times it came earlier in its epoch; empty if each row comes once.
     pub(crate) repeats: Vec<u32>,
 }
@@ -231,7 +232,7 @@ impl SampleRows {
         self.rows.clear();
         self.lengths.clear();
         self.repeats.clear();
-        self.skipped = 0;
+        self.skipped.clear();
     }
 }
 

@@ -56,9 +56,8 @@ def split(lists: list[list[int]], length: int) -> list[list[list[int]]]:
     return packs
 
 
-def best_fit(lists: list[list[int]], length: int) -> list[list[list[int]]]:
-    """Packs whole lists, the longest first, each where it leaves the least room; packs and their lists stay
-    in stored order."""
+def fitted(lists: list[list[int]], length: int) -> list[list[int]]:
+    """Packs whole lists, the longest first, each where it leaves the least room; returns their rows."""
     packs: list[list[int]] = []
     rooms: list[tuple[int, int]] = []
     for row in sorted((row for row, one in enumerate(lists) if one), key=lambda row: (-len(lists[row]), row)):
@@ -71,7 +70,26 @@ def best_fit(lists: list[list[int]], length: int) -> list[list[list[int]]]:
         packs[pack].append(row)
         if room > len(lists[row]):
             bisect.insort(rooms, (room - len(lists[row]), pack))
-    return [[lists[row] for row in pack] for pack in sorted(map(sorted, packs))]
+    return packs
+
+
+def best_fit(lists: list[list[int]], length: int) -> list[list[list[int]]]:
+    """Packs whole lists; packs and their lists stay in stored order."""
+    return [[lists[row] for row in pack] for pack in sorted(map(sorted, fitted(lists, length)))]
+
+
+def split_long(lists: list[list[int]], length: int) -> list[list[list[int]]]:
+    """Cuts lists that are longer than a pack into packs of their own, and packs what is left of them with the whole
+    lists."""
+    pieces: dict[tuple[int, int], list[int]] = {}
+    for row, one in enumerate(lists):
+        full = len(one) // length * length if len(one) > length else 0
+        pieces |= {(row, start): one[start : start + length] for start in range(0, full, length)}
+        pieces |= {(row, full): one[full:]} if one[full:] else {}
+    alone = [at for at, piece in pieces.items() if len(piece) == length and len(lists[at[0]]) > length]
+    shared = [at for at in pieces if at not in alone]
+    packs = [[shared[item] for item in pack] for pack in fitted([pieces[at] for at in shared], length)]
+    return [[pieces[at] for at in pack] for pack in sorted(map(sorted, [*packs, *([at] for at in alone)]))]
 
 
 def laid_out(pieces: list[list[int]], length: int, value: int) -> dict[str, list[int]]:
@@ -106,7 +124,7 @@ def by_hand(
         lists = [marked(row[column], pack, column) for row in rows if keep(row)]
         if pack.truncate:
             lists = [one[: pack.length] for one in lists]
-        packs = split(lists, pack.length) if pack.split else best_fit(lists, pack.length)
+        packs = {True: split, False: best_fit, "long": split_long}[pack.split](lists, pack.length)
         found += [laid_out(pieces, pack.length, int(number_of(pack.value, column))) for pieces in packs]
     return found
 
@@ -134,6 +152,9 @@ PACKS = [
     fb.Pack("tokens", 64, split=False, bos=-1, eos=-2, lengths="n"),
     fb.Pack("tokens", 20, split=False, truncate=True, eos=-1),
     fb.Pack("tokens", 1, bos=-1),
+    fb.Pack("tokens", 20, split="long"),
+    fb.Pack(["tokens", "labels"], 17, split="long", bos=-1, eos=-2, lengths="n", value={"labels": -100}),
+    fb.Pack("tokens", 1, split="long"),
 ]
 
 
@@ -202,7 +223,7 @@ def test_flash_attention_gets_all_lists_of_a_batch(documents: Path) -> None:
 
 
 @pytest.mark.parametrize("world", [1, 3])
-@pytest.mark.parametrize("pack", [PACKS[0], PACKS[3]], ids=["split", "whole"])
+@pytest.mark.parametrize("pack", [PACKS[0], PACKS[3], PACKS[-3]], ids=["split", "whole", "long"])
 def test_each_token_comes_once_on_any_world(documents: Path, tmp_path: Path, pack: fb.Pack, world: int) -> None:
     expected = sorted(one["tokens"] for one in by_hand(documents, pack))
     for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}):
@@ -226,7 +247,9 @@ def test_each_token_comes_once_on_any_world(documents: Path, tmp_path: Path, pac
             assert sorted(found) == expected
 
 
-@pytest.mark.parametrize("samples", [PACKS[0], PACKS[3], fb.Bucket("tokens", rows=8)], ids=["split", "whole", "bucket"])
+@pytest.mark.parametrize(
+    "samples", [PACKS[0], PACKS[3], PACKS[-3], fb.Bucket("tokens", rows=8)], ids=["split", "whole", "long", "bucket"]
+)
 def test_a_state_resumes_at_the_next_sample_on_any_world(documents: Path, samples: Any) -> None:
     def made(rank: int, world: int, threads: int) -> fb.Loader:
         options: dict[str, Any] = {"threads": threads, "shard": fb.Shard(rank=rank, world=world)}
@@ -442,7 +465,10 @@ def test_each_rank_has_as_many_buckets_and_each_row_comes_once(documents: Path, 
         (lambda: fb.Pack([1], 8), "got 1 in it"),
         (lambda: fb.Pack("x", 0), "length must be at least 1"),
         (lambda: fb.Pack("x", 8, truncate=True), "split=False"),
-        (lambda: fb.Pack("x", 8, split=1), "split must be True or False"),
+        (lambda: fb.Pack("x", 8, split=1), "split must be True, False or 'long', got 1"),
+        (lambda: fb.Pack("x", 8, split="short"), "split must be True, False or 'long', got 'short'"),
+        (lambda: fb.Pack("x", 8, split="long", truncate=True), "long lists are split .*split=False"),
+        (lambda: fb.Pack("x", 8, split="long", across="file"), "across='file' is for lists that are split"),
         (lambda: fb.Pack("x", 8, value="0"), "value must be a number"),
         (lambda: fb.Pack("x", 8, value={"x": None}), "value must be a number"),
         (lambda: fb.Pack("x", 8, value={"y": 0}), "a number for 'y', which is not packed"),

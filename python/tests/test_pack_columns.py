@@ -55,6 +55,7 @@ PACKS = [
     fb.Pack("tokens", 50, across="dataset"),
     fb.Pack("tokens", 64, split=False),
     fb.Pack("tokens", 16, split=False, truncate=True),
+    fb.Pack("tokens", 11, split="long"),
 ]
 COLUMNS = ["source", "tokens", "score", "n", "spans", "lang"]
 

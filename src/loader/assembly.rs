@@ -263,7 +263,8 @@ impl Assembly {
                 picks.push((head, row_of_head));
             }
             packs.ends.push(picks.len() as u32);
-            packs.skipped.push(rows.skipped);
+            rows.skipped.resize(rows.lengths.len(), 0);
+            packs.skipped.append(&mut rows.skipped);
             packs.lengths.append(&mut rows.lengths);
             repeats.append(&mut rows.repeats);
         }

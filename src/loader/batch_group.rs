@@ -40,10 +40,10 @@ pub(super) struct Made {
 pub(crate) struct PackRows {
     /// For each pack, the end of its rows among those of the batch.
     pub(crate) ends: Vec<u32>,
-    /// For each pack, how much of its first list is in earlier packs.
-    pub(crate) skipped: Vec<u32>,
     /// The length of each row's list.
     pub(crate) lengths: Vec<u32>,
+    /// For each row, how much of its list is in earlier packs.
+    pub(crate) skipped: Vec<u32>,
 }
 
 /// The rows of several steps, with the sources that they share.

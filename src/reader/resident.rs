@@ -167,7 +167,7 @@ impl Resident {
                 rows.rows.extend_from_slice(&taken.rows);
                 rows.lengths.extend_from_slice(&taken.lengths);
                 rows.repeats.extend_from_slice(&taken.repeats);
-                rows.skipped = taken.skipped;
+                rows.skipped.extend_from_slice(&taken.skipped);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The cost of samples, from the costs of their rows.
 
+use std::iter::repeat;
+
 use super::{EpochSamples, NO_LENGTH, Pack, SampleIndex, SampleRows};
 
 impl SampleIndex {
@@ -50,11 +52,11 @@ fn of_row(length: u32) -> f32 {
 
 /// The sum of the squares of the pieces of lists in a pack.
 fn squares_of(pack: &Pack, rows: &SampleRows) -> f32 {
-    let (mut left, mut skipped) = (pack.length(), rows.skipped);
-    let pieces = rows.lengths.iter().map(|length| {
+    let mut left = pack.length();
+    let skipped = rows.skipped.iter().copied().chain(repeat(0));
+    let pieces = rows.lengths.iter().zip(skipped).map(|(length, skipped)| {
         let piece = length.saturating_sub(skipped).min(left);
         left -= piece;
-        skipped = 0;
         piece as f32
     });
     pieces.map(|piece| piece * piece).sum()

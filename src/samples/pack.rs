@@ -8,6 +8,7 @@
 //! lists       aaaaa bb cccc d        rows of 4
 //! split       aaaa abbc cccd         each list follows the one before, cut where a row ends
 //! best fit    cccc bbd. (and aaaaa does not fit)
+//! split long  aaaa cccc abbd         a list that is too long fills rows, and its rest is packed as it is
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,8 @@ pub struct Pack {
     split: bool,
     #[serde(default)]
     truncate: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    split_long: bool,
     #[serde(default)]
     value: PackValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,7 @@ impl Pack {
             length,
             split: true,
             truncate: false,
+            split_long: false,
             value: PackValue::default(),
             bos: None,
             eos: None,
@@ -96,6 +100,18 @@ impl Pack {
     #[must_use]
     pub fn truncate(self, truncate: bool) -> Self {
         Pack { truncate, ..self }
+    }
+
+    /// Whether [`best_fit`](Self::best_fit) splits lists that are longer than a row: such a list fills rows of
+    /// its own, and its rest is packed like a list. Default: false.
+    ///
+    /// ```
+    /// // No list is split without need, and no number is lost.
+    /// let pack = forebay::samples::Pack::best_fit(["tokens"], 2_048).split_long(true);
+    /// ```
+    #[must_use]
+    pub fn split_long(self, split_long: bool) -> Self {
+        Pack { split_long, ..self }
     }
 
     /// The number that fills up a row: one for all columns, or one for each named column and 0 for the
@@ -242,6 +258,14 @@ impl Pack {
             let cause = format!("the length of a pack is {}", self.length);
             return Err(Error::invalid(cause).hint("give a length from 1 to 2^31 - 1"));
         }
+        if self.truncate && (self.split || self.split_long) {
+            let cause = "`truncate` cuts off lists that are longer than a pack, but they are split";
+            return Err(Error::invalid(cause).hint("leave out `truncate`, or keep lists whole"));
+        }
+        if self.split && self.split_long {
+            return Err(Error::invalid("`split_long` is given, but all lists are split")
+                .hint("leave it out, or pack whole lists"));
+        }
         if !self.split && !self.across.is_row_group() {
             let cause = "packs of whole lists are made of one row group each, and `across` is set";
             return Err(Error::invalid(cause).hint(
@@ -272,7 +296,7 @@ impl Pack {
 
     /// The number of values that a list takes in packs, or the reason why it cannot be packed.
     pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
-        let may_be_longer = self.split || self.truncate;
+        let may_be_longer = self.split || self.split_long || self.truncate;
         match length {
             NO_LENGTH => Err(Unfit::NoLength),
             0 => Ok(0),
@@ -296,24 +320,80 @@ impl Pack {
 
     /// The most lists of a row group that a pack can have, in whatever order they are packed.
     pub(crate) fn most_rows(&self, lengths: &[u32]) -> u32 {
-        let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length > 0).collect();
-        lengths.sort_unstable();
+        let lists = lengths.iter().filter(|length| **length > 0).count();
+        let mut rests: Vec<u32> = self.rests(lengths).into_iter().filter(|rest| *rest > 0).collect();
+        rests.sort_unstable();
         let mut room = self.length;
-        let whole = lengths.iter().take_while(|length| {
-            let fits = **length <= room;
-            room = room.saturating_sub(**length);
+        let whole = rests.iter().take_while(|rest| {
+            let fits = **rest <= room;
+            room = room.saturating_sub(**rest);
             fits
         });
         // A split pack may have the end of one more list, and the beginning of another.
         let most = whole.count() + if self.split { 2 } else { 1 };
-        most.min(lengths.len()) as u32
+        most.min(lists) as u32
+    }
+
+    /// The number of values of each list that are packed together with other lists: what is left of a list
+    /// after the packs that it fills alone.
+    pub(super) fn rests(&self, lengths: &[u32]) -> Vec<u32> {
+        let rest = |length: &u32| match self.split_long && *length > self.length {
+            true => length % self.length,
+            false => (*length).min(self.length),
+        };
+        lengths.iter().map(rest).collect()
+    }
+
+    /// The number of packs that lists of a row group fill alone, because they are split.
+    pub(super) fn filled_alone(&self, lengths: &[u32]) -> u32 {
+        let long = lengths.iter().filter(|length| self.split_long && **length > self.length);
+        long.map(|length| length / self.length).sum()
+    }
+
+    /// Packs the whole lists of a row group.
+    fn best_fit_of(&self, lengths: Vec<u32>) -> PackedGroup {
+        let rests = self.rests(&lengths);
+        let mut by_length: Vec<u32> =
+            (0..lengths.len() as u32).filter(|row| rests[*row as usize] > 0).collect();
+        by_length.sort_by_key(|row| std::cmp::Reverse(rests[*row as usize]));
+        let packs = placed(&rests, by_length, self.length);
+        self.whole(lengths, &rests, packs)
+    }
+
+    /// The packs of whole lists, whose [rests](Self::rests) are packed in these rows.
+    pub(super) fn whole(&self, lengths: Vec<u32>, rests: &[u32], packs: Vec<Vec<u32>>) -> PackedGroup {
+        let skipped = |row: u32| match self.split_long {
+            true => lengths[row as usize] - rests[row as usize],
+            false => 0,
+        };
+        let of_pack = |rows: Vec<u32>| rows.into_iter().map(|row| (row, skipped(row))).collect::<Vec<_>>();
+        let mut packs: Vec<Vec<(u32, u32)>> = packs.into_iter().map(of_pack).collect();
+        if self.split_long {
+            let long = (0..).zip(&lengths).filter(|(_, length)| **length > self.length);
+            packs.extend(long.flat_map(|(row, length)| {
+                (0..length / self.length).map(move |piece| vec![(row, piece * self.length)])
+            }));
+        }
+        // The rows of a pack come in stored order, and packs in the order of their first rows.
+        packs.iter_mut().for_each(|rows| rows.sort_unstable());
+        packs.sort_unstable();
+        let mut end = 0;
+        let ends = packs.iter().map(|rows| {
+            end += rows.len() as u32;
+            end
+        });
+        let ends = ends.collect();
+        let (rows, skipped): (Vec<u32>, Vec<u32>) = packs.into_iter().flatten().unzip();
+        let skipped = if skipped.iter().any(|values| *values > 0) { skipped } else { Vec::new() };
+        let form = PackBorders::Whole { rows: rows.into(), ends, skipped: skipped.into() };
+        PackedGroup { lengths: lengths.into(), form }
     }
 
     /// Makes the packs of consecutive row groups from the lengths of their lists.
     pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Vec<PackedGroup> {
         match self.split {
             true => split(lengths, self.length),
-            false => lengths.into_iter().map(|lengths| PackedGroup::best_fit(lengths, self.length)).collect(),
+            false => lengths.into_iter().map(|lengths| self.best_fit_of(lengths)).collect(),
         }
     }
 }
@@ -386,9 +466,10 @@ enum PackBorders {
     /// many values of that row's list are in earlier packs. The rows of the last pack end before `end`, which
     /// counts on through later row groups.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
-    /// Lists that are not cut. `rows` has the rows of all packs, pack by pack, and `ends` has the end of each
-    /// pack as an index into `rows`.
-    Whole { rows: Box<[u32]>, ends: Box<[u32]> },
+    /// Lists that are not cut, but for those that are longer than a pack. `rows` has the rows of all packs,
+    /// pack by pack, and `ends` has the end of each pack as an index into `rows`. `skipped` has, for each of
+    /// `rows`, how many values of its list are in earlier packs; it is empty if no list is cut.
+    Whole { rows: Box<[u32]>, ends: Box<[u32]>, skipped: Box<[u32]> },
 }
 
 impl Default for PackBorders {
@@ -398,30 +479,6 @@ impl Default for PackBorders {
 }
 
 impl PackedGroup {
-    /// Packs whole lists. If a list is longer than `length`, only its beginning is packed.
-    fn best_fit(lengths: Vec<u32>, length: u32) -> Self {
-        let mut by_length: Vec<u32> =
-            (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
-        by_length.sort_by_key(|row| std::cmp::Reverse(lengths[*row as usize]));
-        let packs = placed(&lengths, by_length, length);
-        PackedGroup::whole(lengths, packs)
-    }
-
-    /// Packs of whole lists, each given as its rows.
-    pub(super) fn whole(lengths: Vec<u32>, mut packs: Vec<Vec<u32>>) -> Self {
-        // The rows of a pack come in stored order, and packs in the order of their first rows.
-        packs.iter_mut().for_each(|rows| rows.sort_unstable());
-        packs.sort_unstable();
-        let mut end = 0;
-        let ends = packs.iter().map(|rows| {
-            end += rows.len() as u32;
-            end
-        });
-        let ends = ends.collect();
-        let rows = packs.concat().into();
-        PackedGroup { lengths: lengths.into(), form: PackBorders::Whole { rows, ends } }
-    }
-
     fn count(&self) -> u32 {
         match &self.form {
             PackBorders::Split { begins, .. } => begins.len() as u32,
@@ -455,20 +512,22 @@ impl PackedGroup {
     fn bytes(&self) -> u64 {
         let packs = match &self.form {
             PackBorders::Split { begins, .. } => size_of_val(&**begins),
-            PackBorders::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
+            PackBorders::Whole { rows, ends, skipped } => {
+                size_of_val(&**rows) + size_of_val(&**ends) + size_of_val(&**skipped)
+            }
         };
         (size_of_val(&*self.lengths) + packs) as u64
     }
 }
 
-/// Places whole lists in this order, each into the pack of `length` values where it leaves the least room, and
-/// returns the rows of each pack.
+/// Places rows of these lengths in this order, each into the pack of `length` values where it leaves the least
+/// room, and returns the rows of each pack.
 pub(super) fn placed(lengths: &[u32], order: impl IntoIterator<Item = u32>, length: u32) -> Vec<Vec<u32>> {
     // Pairs of the room that is left in a pack and the pack's number.
     let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut packs: Vec<Vec<u32>> = Vec::new();
     for row in order {
-        let of_row = lengths[row as usize].min(length);
+        let of_row = lengths[row as usize];
         let found = open.range((of_row, 0)..).next().copied();
         let (room, pack) = found.unwrap_or_else(|| {
             packs.push(Vec::new());
@@ -565,12 +624,14 @@ impl SampleKind for Packs {
                     Some((next, taken)) => next + u32::from(*taken > 0),
                     None => *end,
                 };
-                rows.skipped = skipped;
+                rows.skipped.push(skipped);
                 self.some(group, first..end, rows);
             }
-            PackBorders::Whole { rows: all, ends } => {
+            PackBorders::Whole { rows: all, ends, skipped } => {
                 let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
-                let of_pack = &all[start as usize..ends[pack] as usize];
+                let range = start as usize..ends[pack] as usize;
+                rows.skipped.extend_from_slice(skipped.get(range.clone()).unwrap_or_default());
+                let of_pack = &all[range];
                 rows.rows.extend_from_slice(of_pack);
                 rows.lengths.extend(of_pack.iter().map(|row| of_group.lengths[*row as usize]));
             }
@@ -604,7 +665,8 @@ mod tests {
                     rows.rows.iter().zip(&rows.lengths).all(|(row, length)| all[*row as usize] == *length)
                 );
                 assert!(rows.rows.len() as u32 <= packs.largest());
-                found.push((rows.rows.into_iter().map(|row| first + row).collect(), rows.skipped));
+                let skipped = rows.skipped.first().copied().unwrap_or(0);
+                found.push((rows.rows.into_iter().map(|row| first + row).collect(), skipped));
             }
             first += own;
         }
@@ -628,7 +690,13 @@ mod tests {
         let pack = Pack::best_fit(["x"], 4);
         assert_eq!(packs(&pack, &[1, 2, 4, 1]), [(vec![0, 1, 3], 0), (vec![2], 0)]);
         assert_eq!(packs(&pack, &[3, 2, 2, 1, 0]), [(vec![0, 3], 0), (vec![1, 2], 0)]);
-        assert_eq!(packs(&pack.truncate(true), &[5, 1]), [(vec![0], 0), (vec![1], 0)]);
+        assert_eq!(packs(&pack.clone().truncate(true), &[5, 1]), [(vec![0], 0), (vec![1], 0)]);
+        let long = pack.split_long(true);
+        assert_eq!(
+            packs(&long, &[1, 9, 2, 4]),
+            [(vec![0, 1, 2], 0), (vec![1], 0), (vec![1], 4), (vec![3], 0)]
+        );
+        assert_eq!(packs(&long, &[8]), [(vec![0], 0), (vec![0], 4)]);
     }
 
     #[test]
@@ -689,7 +757,15 @@ mod tests {
         let packs = Packs(pack.of_sequence(groups.to_vec()));
         let beyond: Vec<u32> = (0..4).map(|group| packs.beyond(group, &RowSet::all(2))).collect();
         assert_eq!(beyond, [2, 0, 0, 0], "two rows of the row groups after the first");
-        assert!(Pack::best_fit(["x"], 4).across(Across::File).check().is_err());
+        for refused in [
+            Pack::best_fit(["x"], 4).across(Across::File),
+            Pack::split(["x"], 4).across(Across::File).reshuffle(true),
+            Pack::split(["x"], 4).split_long(true),
+            Pack::best_fit(["x"], 4).split_long(true).truncate(true),
+            Pack::split(["x"], 4).truncate(true),
+        ] {
+            assert!(refused.check().is_err(), "{refused:?}");
+        }
         pack.check().unwrap();
     }
 
@@ -721,6 +797,32 @@ mod tests {
             let all: Vec<(u32, u32)> =
                 (0..).zip(&lengths).flat_map(|(row, of_row)| (0..*of_row).map(move |number| (row, number))).collect();
             prop_assert_eq!(numbers, all);
+        }
+
+        /// Each value of each list is in one pack, and only lists that are longer than a pack are in several.
+        #[test]
+        fn only_long_lists_are_split(lengths in prop::collection::vec(0u32..50, 0..40), length in 1u32..20) {
+            let pack = Pack::best_fit(["x"], length).split_long(true);
+            let group = Packs(pack.of_sequence(vec![lengths.clone()]));
+            let (mut found, mut packs_of) = (vec![BTreeSet::new(); lengths.len()], vec![0; lengths.len()]);
+            for at in 0..group.count(0) {
+                let mut rows = SampleRows::default();
+                group.rows(0, at, &RowSet::all(lengths.len() as u32), &mut rows);
+                prop_assert!(rows.rows.len() as u32 <= group.largest());
+                prop_assert!(rows.rows.len() as u32 <= pack.most_rows(&lengths));
+                let mut room = length;
+                for (place, row) in rows.rows.iter().enumerate() {
+                    let of_row = lengths[*row as usize];
+                    let from = rows.skipped.get(place).copied().unwrap_or(0);
+                    let to = of_row.min(from + room);
+                    prop_assert!(from < to && (from..to).all(|value| found[*row as usize].insert(value)));
+                    packs_of[*row as usize] += 1;
+                    room -= to - from;
+                }
+            }
+            for ((found, packs), of_row) in found.iter().zip(packs_of).zip(&lengths) {
+                prop_assert_eq!((found.len() as u32, packs), (*of_row, of_row.div_ceil(length)));
+            }
         }
 
         /// Each list is in one pack, no pack is too full, and no two packs fit into one.

@@ -191,28 +191,25 @@ fn split_anew(pack: &Pack, lengths: &[u32], mut draws: Draws) -> GroupSamples {
 
 /// Packs the whole lists of a row group into `count` packs.
 fn packed_anew(pack: &Pack, lengths: &[u32], count: u32, mut draws: Draws) -> PackedGroup {
-    let rows: Vec<(u32, u64)> = (0..)
-        .zip(lengths)
-        .filter(|(_, length)| **length > 0)
-        .map(|(row, _)| (row, draw(&mut draws)))
-        .collect();
+    let (rests, count) = (pack.rests(lengths), (count - pack.filled_alone(lengths)) as usize);
+    let some = (0..).zip(&rests).filter(|(_, rest)| **rest > 0);
+    let rows: Vec<(u32, u64)> = some.map(|(row, _)| (row, draw(&mut draws))).collect();
     let in_order_of = |part: Option<u32>| {
         let mut order = rows.clone();
-        order.sort_by_cached_key(|(row, drawn)| {
-            Reverse((raised(lengths[*row as usize], part, *drawn), *drawn))
-        });
-        placed(lengths, order.into_iter().map(|(row, _)| row), pack.length())
+        order
+            .sort_by_cached_key(|(row, drawn)| Reverse((raised(rests[*row as usize], part, *drawn), *drawn)));
+        placed(&rests, order.into_iter().map(|(row, _)| row), pack.length())
     };
     let mut parts = PARTS_OF_LISTS.iter().map(|part| in_order_of(Some(*part)));
-    let fitting = parts.find(|packs| packs.len() <= count as usize);
+    let fitting = parts.find(|packs| packs.len() <= count);
     let mut packs = fitting.unwrap_or_else(|| in_order_of(None));
-    while packs.len() < count as usize {
+    while packs.len() < count {
         let fullest = packs.iter_mut().max_by_key(|rows| rows.len());
-        // There are at least as many lists as packs, so a pack has two lists where one is missing.
+        // There are at least as many lists as packs, so one pack has two lists if another is missing.
         let Some(row) = fullest.and_then(Vec::pop) else { break };
         packs.push(vec![row]);
     }
-    PackedGroup::whole(lengths.to_vec(), packs)
+    pack.whole(lengths.to_vec(), &rests, packs)
 }
 
 /// Sorts the rows of a row group into buckets.
@@ -271,7 +268,7 @@ mod tests {
             let planned = rows.rows.iter().map(|row| all.lengths[group][*row as usize]);
             assert!(rows.lengths.is_empty() || planned.eq(rows.lengths.iter().copied()));
             assert!(rows.rows.len() as u32 <= all.largest());
-            (rows.rows, rows.skipped)
+            (rows.rows, rows.skipped.first().copied().unwrap_or(0))
         };
         (0..counts[group]).map(sample).collect()
     }
@@ -342,6 +339,11 @@ mod tests {
             seed: u64,
         ) {
             let pack = Pack::best_fit(["x"], 20).truncate(true);
+            let long = Pack::best_fit(["x"], 9).split_long(true);
+            let anew = Arc::new(Reshuffled::packs(&long, vec![lengths.clone()]));
+            let values = |(rows, _): (Vec<u32>, u32)| rows.len();
+            let pieces: usize = samples(&anew, 0, seed, epoch).into_iter().map(values).sum();
+            prop_assert_eq!(pieces as u32, lengths.iter().map(|length| length.div_ceil(9)).sum::<u32>());
             let all = Arc::new(Reshuffled::packs(&pack, vec![lengths.clone()]));
             let packs = samples(&all, 0, seed, epoch);
             prop_assert_eq!(packs.len() as u32, Packs(pack.of_sequence(vec![lengths.clone()])).count(0));

@@ -50,7 +50,8 @@ impl Samples {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
                 let cause = pack.too_long(length);
-                Error::invalid(cause).hint("use longer packs, split lists, or cut them off with `truncate`")
+                Error::invalid(cause)
+                    .hint("use longer packs, split long lists, or cut them off with `truncate`")
             }
             (Unfit::TooLong(length), Samples::Buckets(bucket)) => {
                 let most = bucket.most_tokens().unwrap_or(0);

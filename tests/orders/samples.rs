@@ -121,7 +121,10 @@ fn draw_kind(draw: &mut Draw) -> Samples {
         6 => Sample::weights("n").seed(3).rows(50 + draw.below(200)).into(),
         7 => Sample::balanced("c").seed(3).replacement(draw.below(2) == 0).rows(40).into(),
         5 => {
-            let pack = Pack::best_fit(["tokens"], 10 + draw.below(30) as u32);
+            let pack = match draw.below(2) {
+                0 => Pack::best_fit(["tokens"], 10 + draw.below(30) as u32),
+                _ => Pack::best_fit(["tokens"], 2 + draw.below(9) as u32).split_long(true),
+            };
             let reshuffle = draw.below(2) == 0;
             marked(draw, pack.reshuffle(reshuffle))
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -46,9 +46,10 @@ class Pack:
         length in each row. Fields of structures cannot be packed.
     length : int
         Number of numbers in a pack.
-    split : bool, default True
+    split : bool or "long", default True
         Join the lists, and cut a list where a pack ends. With False, lists stay whole: each list, the longest
-        first, is put into the pack in which it leaves the least room.
+        first, is put into the pack in which it leaves the least room. With ``"long"`` only lists that are longer
+        than a pack are split: such a list fills packs of its own, and its rest is packed like a whole list.
     truncate : bool, default False
         With ``split=False``, cut off lists that are longer than a pack. By default such lists are an error,
         or are left out with ``on_bad_row=forebay.Skip(...)``.
@@ -94,8 +95,8 @@ class Pack:
     """The columns of lists."""
     length: int
     """Number of numbers in a pack."""
-    split: bool = field(default=True, kw_only=True)
-    """Whether lists are cut where a pack ends."""
+    split: bool | Literal["long"] = field(default=True, kw_only=True)
+    """Whether lists are cut where a pack ends: all of them, none, or those that are longer than a pack."""
     truncate: bool = field(default=False, kw_only=True)
     """Whether lists that are longer than a pack are cut off."""
     value: float | Mapping[str, float] = field(default=0, kw_only=True)
@@ -123,11 +124,13 @@ class Pack:
             raise InvalidError(f"columns must be different names, got {list(columns)!r}")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "length", whole(self.length, "length", 1, 31))
-        for name in ("split", "truncate", "reshuffle"):
+        if not isinstance(self.split, bool) and self.split != "long":
+            raise InvalidError(f"split must be True, False or 'long', got {self.split!r}")
+        for name in ("truncate", "reshuffle"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
-            raise InvalidError("truncate=True cuts whole lists off, but lists are split (pass split=False)")
+            raise InvalidError("truncate=True cuts whole lists off, but long lists are split (pass split=False)")
         for name in ("value", "bos", "eos"):
             number = getattr(self, name)
             if isinstance(number, Mapping):
@@ -137,7 +140,7 @@ class Pack:
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
         named(self.across, "across", ACROSS)
-        if not self.split and self.across != "row_group":
+        if self.split is not True and self.across != "row_group":
             raise InvalidError(
                 f"across={self.across!r} is for lists that are split: whole ones are packed within their row group "
                 "(leave it out, or pass split=True)"
@@ -183,7 +186,8 @@ class Pack:
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the compiled half reads."""
-        spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split}
+        spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split is True}
+        spec["split_long"] = self.split == "long"
         for name in ("value", "bos", "eos"):
             number = getattr(self, name)
             if isinstance(number, Mapping):

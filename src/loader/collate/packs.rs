@@ -66,10 +66,9 @@ impl PackRows {
 
     /// The pieces of lists in a pack of `length` numbers.
     fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = PackSegment> + '_ {
-        let rows = self.rows_of(pack);
-        let (first, mut room) = (rows.start, length);
-        rows.map(move |row| {
-            let from = if row == first { self.skipped[pack] as usize } else { 0 };
+        let mut room = length;
+        self.rows_of(pack).map(move |row| {
+            let from = self.skipped[row] as usize;
             let length = room.min((self.lengths[row] as usize).saturating_sub(from));
             room -= length;
             PackSegment { row, from, length }
@@ -309,7 +308,7 @@ mod tests {
         let lists = [vec![1, 2, 3, 4, 5], vec![6], vec![7]];
         let lists = lists.map(|list| Some(list.into_iter().map(Some).collect::<Vec<_>>()));
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
-        let rows = PackRows { ends: vec![1, 4], skipped: vec![0, 4], lengths: vec![5, 5, 1, 1] };
+        let rows = PackRows { ends: vec![1, 4], lengths: vec![5, 5, 1, 1], skipped: vec![0, 4, 0, 0] };
         (shape(&Pack::split(["x"], 4).value(-1.0), &lists), rows, lists)
     }
 
@@ -345,13 +344,13 @@ mod tests {
         let (_, _, lists) = packed();
         let shape = shape(&Pack::split(["x"], 4).bos(-2.0).eos(-3.0), &lists);
         // -2 1 2 3 | 4 5 -3 -2 | 6 -3
-        let rows = PackRows { ends: vec![1, 3, 4], skipped: vec![0, 4, 1], lengths: vec![7, 7, 3, 3] };
+        let rows = PackRows { ends: vec![1, 3, 4], lengths: vec![7, 7, 3, 3], skipped: vec![0, 4, 0, 1] };
         let selection = Selection::of_one(vec![0, 0, 1, 1]);
         let (packs, bad) = shape.gather(0, &[&lists], &selection, &rows).unwrap();
         assert!(bad.is_empty(), "{bad:?}");
         assert_eq!(numbers_of(&packs), [-2, 1, 2, 3, 4, 5, -3, -2, 6, -3, 0, 0]);
         // A pack that has nothing of a list but the number after it, and a list that is cut off.
-        let rows = PackRows { ends: vec![1, 2], skipped: vec![6, 0], lengths: vec![7, 7] };
+        let rows = PackRows { ends: vec![1, 2], lengths: vec![7, 7], skipped: vec![6, 0] };
         let (packs, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 0]), &rows).unwrap();
         assert_eq!((numbers_of(&packs), bad.len()), (vec![-3, 0, 0, 0, -2, 1, 2, 3], 0));
         let rows = PackRows { lengths: vec![8, 7], ..rows };
@@ -364,7 +363,7 @@ mod tests {
     fn a_list_of_another_length_is_bad() {
         let (shape, mut rows, lists) = packed();
         rows.lengths = vec![4, 4, 1, 1];
-        rows.skipped = vec![0, 0];
+        rows.skipped = vec![0; 4];
         let (_, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 1, 1, 2]), &rows).unwrap();
         let said: Vec<String> = bad.iter().map(|(row, error)| format!("{row}: {error}")).collect();
         assert!(said[0].starts_with("0: a list of 5 values, where packs were planned with 4"), "{said:?}");
