@@ -66,10 +66,10 @@ impl Bucket {
         Bucket { rows: Some(rows), ..self }
     }
 
-    /// Whether each epoch makes other buckets: a row may be sorted as if it were longer, by up to an eighth of
-    /// its length, so that a ninth of the tokens of a bucket is left free. Every epoch has the same number of
-    /// buckets; its buckets depend on the data, the seed of the shuffle and its number alone. Default: false,
-    /// all epochs have the same buckets.
+    /// Whether each epoch makes other buckets: a row may be sorted as if it were longer, by up to an eighth
+    /// of its length, so that a ninth of the tokens of a bucket is left free. Every epoch has the same number
+    /// of buckets; its buckets depend on the data, the seed of the shuffle and its number alone. Default:
+    /// false, all epochs have the same buckets.
     ///
     /// ```
     /// let bucket = forebay::samples::Bucket::tokens("tokens", 16_384).reshuffle(true);

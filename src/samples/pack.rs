@@ -102,8 +102,8 @@ impl Pack {
         Pack { truncate, ..self }
     }
 
-    /// Whether [`best_fit`](Self::best_fit) splits lists that are longer than a row: such a list fills rows of
-    /// its own, and its rest is packed like a list. Default: false.
+    /// Whether [`best_fit`](Self::best_fit) splits lists that are longer than a row: such a list fills rows
+    /// of its own, and its rest is packed like a list. Default: false.
     ///
     /// ```
     /// // No list is split without need, and no number is lost.
@@ -132,7 +132,8 @@ impl Pack {
     ///
     /// ```
     /// let columns = ["input_ids", "labels"];
-    /// let pack = forebay::samples::Pack::split(columns, 2_048).bos([("input_ids", 1.0), ("labels", -100.0)]);
+    /// let bos = [("input_ids", 1.0), ("labels", -100.0)];
+    /// let pack = forebay::samples::Pack::split(columns, 2_048).bos(bos);
     /// ```
     #[must_use]
     pub fn bos(self, bos: impl Into<PackValue>) -> Self {
@@ -520,8 +521,8 @@ impl PackedGroup {
     }
 }
 
-/// Places rows of these lengths in this order, each into the pack of `length` values where it leaves the least
-/// room, and returns the rows of each pack.
+/// Places rows of these lengths in this order, each into the pack of `length` values where it leaves the
+/// least room, and returns the rows of each pack.
 pub(super) fn placed(lengths: &[u32], order: impl IntoIterator<Item = u32>, length: u32) -> Vec<Vec<u32>> {
     // Pairs of the room that is left in a pack and the pack's number.
     let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();

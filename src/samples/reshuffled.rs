@@ -1,16 +1,16 @@
 //! Packs and buckets that each epoch makes of other rows.
 //!
-//! The plan needs to know how many samples each row group gives, the same in every epoch. So an epoch draws the
-//! members of samples, and not their number:
+//! The plan needs to know how many samples each row group gives, the same in every epoch. So an epoch draws
+//! the members of samples, and not their number:
 //!
 //! - Lists that are split are put into random order. In any order they fill as many packs.
 //! - Whole lists are packed as they always are, but the longest first only roughly: each length is raised at
-//!   random by up to a part of itself. If more packs are then needed than in order of length, smaller parts are
-//!   tried. Without a raise, lists of one length change places, and the number of packs is the same. If fewer
-//!   packs are needed, lists are taken out of those with the most lists.
+//!   random by up to a part of itself. If more packs are then needed than in order of length, smaller parts
+//!   are tried. Without a raise, lists of one length change places, and the number of packs is the same. If
+//!   fewer packs are needed, lists are taken out of those with the most lists.
 //! - Rows are sorted into buckets by lengths that are raised in the same way, and buckets are cut at fixed
-//!   places. At each place a raised length exceeds the true length that is sorted there by no more than the
-//!   part, so that part of each bucket is left free where places are determined.
+//!   places. A raised length exceeds the true length that is sorted to the same place by at most the part, and
+//!   as much room is left free in each bucket when the places are chosen.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use super::pack::{Pack, PackedGroup, Packs, placed};
 use super::{EpochKinds, SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The largest parts of a whole list's length by which it is raised, as negative powers of two: those that are
-/// tried in turn. With 1,000 lists of lognormal length and packs of 2,048, the third one needs no more packs.
+/// The largest parts of a whole list's length by which it is raised, as negative powers of two: those that
+/// are tried in turn. With 1,000 lists of lognormal length and packs of 2,048, the third one needs no more
+/// packs.
 const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
 
 /// The largest part by which the length of a row in a bucket is raised, as a negative power of two. With a
@@ -309,8 +310,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each value of each list is in one pack, whatever the order of the lists, and every epoch has as many
-        /// packs as lists in stored order.
+        /// Each value of each list is in one pack, whatever the order of the lists, and every epoch has as
+        /// many packs as lists in stored order.
         #[test]
         fn split_packs_have_each_value_once(lengths in prop::collection::vec(0u32..40, 0..60), length in 1u32..60, epoch: u64) {
             let pack = Pack::split(["x"], length);
@@ -355,8 +356,8 @@ mod tests {
             prop_assert_eq!(rows, some);
         }
 
-        /// Each row with a length is in one bucket, no bucket is too large once its rows are padded, and every
-        /// epoch has as many buckets of the same sizes.
+        /// Each row with a length is in one bucket, no bucket is too large once its rows are padded, and
+        /// every epoch has as many buckets of the same sizes.
         #[test]
         fn buckets_hold_their_limits(
             lengths in prop::collection::vec(prop_oneof![9 => 0u32..40, 1 => Just(NO_LENGTH)], 0..80),
