@@ -1,4 +1,4 @@
-//! What a case makes of images: one for each row, views, clips of lists, or images with their objects. It is
+//! The form in which a case has images: one for each row, views, clips of lists, or images with their objects. It is
 //! described twice: to forebay and to the test.
 
 use forebay::column::{Boxes, Clip, ClipLayout, FrameSampling, Masks};
