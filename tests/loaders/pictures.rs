@@ -1,5 +1,5 @@
-//! The form in which a case has images: one for each row, views, clips of lists, or images with their objects. It is
-//! described twice: to forebay and to the test.
+//! The form in which a case has images: one for each row, views, clips of lists, or images with their
+//! objects. It is described twice: to forebay and to the test.
 
 use forebay::column::{Boxes, Clip, ClipLayout, FrameSampling, Masks};
 use forebay::image::{AutoAugment, Interpolation};
