@@ -265,6 +265,43 @@ def test_all_fields_of_an_object_go_with_its_box(data: Path, kind: str) -> None:
     assert dropped
 
 
+def test_boxes_are_those_that_torchvision_keeps_around_a_crop(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision's own transforms, whose draws are replaced by those that were made here."""
+    torch = pytest.importorskip("torch")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    boxes = fb.Boxes(of="image", format="xywh", center_visible=True, along=["objects.*"])
+    image = fb.Image.random_iou_crop(48, boxes="objects.bbox", sampler_options=[0.0]).emit_geometry()
+    with loader(data, image, boxes) as train:
+        found = rows(train.epoch(2))
+    crop = v2.Compose([v2.RandomIoUCrop(sampler_options=[0.0]), v2.Resize((48, 48)), v2.SanitizeBoundingBoxes()])
+    dropped = 0
+    for number, row in found.items():
+        stored = SCENE[number]["boxes"]
+        top, left, height, width, _, _, whole_height, whole_width = row["image.geometry"].tolist()
+        if not len(stored):
+            assert row["objects.bbox"].shape == (0, 4)
+            continue
+        # Half a pixel more than the sides and places that were drawn, which torchvision rounds down.
+        sides = [((width + 0.5) / whole_width - 0.3) / 0.7, ((height + 0.5) / whole_height - 0.3) / 0.7]
+        corner = [(left + 0.5) / max(whole_width - width, 1), (top + 0.5) / max(whole_height - height, 1)]
+        draws = iter([torch.tensor(sides), torch.tensor(corner)])
+        with monkeypatch.context() as patched:
+            patched.setattr(torch, "rand", lambda count, draws=draws: next(draws))
+            target = {
+                "boxes": tv.BoundingBoxes(torch.from_numpy(stored), format="XYWH", canvas_size=SCENE[number]["classes"].shape),
+                "labels": torch.tensor(SCENE[number]["labels"]),
+            }
+            shown, target = crop(tv.Image(torch.from_numpy(SCENE[number]["pixels"]).permute(2, 0, 1)), target)
+        assert not list(draws), "torchvision took the crop that was drawn here"
+        np.testing.assert_allclose(row["objects.bbox"], target["boxes"].numpy(), atol=0.01)
+        assert row["objects.category"].tolist() == target["labels"].tolist()
+        difference = np.abs(row["image"].astype(int) - np.transpose(shown.numpy(), (1, 2, 0)).astype(int))
+        assert difference.mean() < 1, number
+        dropped += len(stored) - len(target["boxes"])
+    assert dropped
+
+
 def test_formats_in_and_out_are_the_same_boxes(data: Path) -> None:
     image = fb.Image.fit((100, 140), resize=60).flip()
     found = {}

@@ -86,6 +86,7 @@ VALUES = [
     fb.Skip(at_most=3),
     fb.Boxes(of="image"),
     fb.Boxes(of="image", format="xywh", normalized=True, min_visible=0.25, along=["labels", "is_crowd"]),
+    fb.Boxes(of="image", center_visible=True, along=["labels"]),
     fb.Keypoints(of="image"),
     fb.Keypoints(of="image", numbers=3),
     fb.Mask(of="image"),

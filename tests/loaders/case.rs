@@ -6,6 +6,7 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
+use crate::pictures::{DrawnClip, OF_OBJECTS, Pictures, augmented, of_objects};
 use crate::table::{COLUMNS, Layout, NullPattern, STACKED, TableOnDisk};
 
 /// Memory that is enough for everything in these tests, in bytes.
@@ -16,6 +17,9 @@ const OF_DELTA: u64 = 1 << 60;
 
 /// A mark that separates the draws of stacks from the other draws of a seed.
 const OF_STACKS: u64 = 1 << 61;
+
+/// A mark that separates the draws of pictures from the other draws of a seed.
+const OF_PICTURES: u64 = 1 << 62;
 
 /// How rows are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +37,7 @@ pub(crate) struct Case {
     pub(crate) layout: Layout,
     pub(crate) columns: Vec<&'static str>,
     pub(crate) image: Option<Image>,
-    /// Whether decoded images are delivered as two views, one of them with two images for each row.
-    pub(crate) views: bool,
+    pub(crate) pictures: Pictures,
     pub(crate) fill: bool,
     /// Whether columns of numbers are delivered as one matrix, with a mask.
     pub(crate) stack: bool,
@@ -91,13 +94,27 @@ impl Case {
             layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));
             columns.retain(|column| TableOnDisk::is_of_delta(column));
         }
-        let views = apart.one_in(3);
+        let of_pictures = &mut Chance::new(seed ^ OF_PICTURES);
+        let pictures = match (of_pictures.below(6), apart.one_in(3)) {
+            (0, _) => Pictures::Clips(DrawnClip::draw(of_pictures)),
+            (1, _) => Pictures::Objects,
+            (_, true) => Pictures::Views,
+            (_, false) => Pictures::One,
+        };
+        if pictures.need_lists() {
+            (layout.lists, layout.deleted) = (true, None);
+            columns.retain(|column| *column != pictures.column());
+            columns.insert(of_pictures.below(columns.len() as u64 + 1) as usize, pictures.column());
+        }
+        if pictures == Pictures::Objects {
+            columns.extend(OF_OBJECTS);
+        }
         let stack = Chance::new(seed ^ OF_STACKS).one_in(3);
         if stack {
             columns.retain(|column| !STACKED.contains(column));
         }
-        Case {
-            views,
+        let mut case = Case {
+            pictures,
             stack,
             image: chance.one_in(2).then(|| image(chance)),
             fill: chance.one_in(3),
@@ -117,7 +134,17 @@ impl Case {
             layout,
             columns,
             filter,
+        };
+        case.image = match pictures {
+            Pictures::Objects => Some(of_objects(of_pictures)),
+            Pictures::Clips(_) => case.image.or_else(|| Some(image(of_pictures))),
+            _ => case.image,
+        };
+        if of_pictures.one_in(2) {
+            let is_gentle = case.is_lossy() || pictures == Pictures::Objects;
+            case.image = case.image.map(|image| augmented(image, of_pictures, is_gentle));
         }
+        case
     }
 
     pub(crate) fn shuffle(&self) -> Shuffle {
@@ -140,12 +167,15 @@ impl Case {
 
     /// The image operation, if the column of images is decoded.
     pub(crate) fn decoded(&self) -> Option<&Image> {
-        self.image.as_ref().filter(|_| self.columns.contains(&"image"))
+        let is_asked = |column: &str| self.columns.contains(&column);
+        let needs_boxes = self.pictures == Pictures::Objects;
+        let is_decoded = is_asked(self.pictures.column()) && (!needs_boxes || is_asked(OF_OBJECTS[0]));
+        self.image.as_ref().filter(|_| is_decoded)
     }
 
     /// The views of decoded images, if they are delivered as views: names, images and counts.
     pub(crate) fn views(&self) -> Option<[(&'static str, Image, Option<u32>); 2]> {
-        let image = self.decoded().filter(|_| self.views)?;
+        let image = self.decoded().filter(|_| self.pictures == Pictures::Views)?;
         let small = Image::random_resized_crop(6).scale((0.2, 0.6)).flip();
         let small = if image.channels() == 1 { small.grayscale() } else { small };
         Some([("a", image.clone(), None), ("b", small, Some(2))])
@@ -153,7 +183,9 @@ impl Case {
 
     /// Whether the form in which the cache keeps images may change pixels slightly.
     pub(crate) fn is_lossy(&self) -> bool {
-        self.cache.is_some_and(|(_, tier)| tier != Tier::Rows)
+        // A cache keeps lists as they are stored.
+        let is_list = matches!(self.pictures, Pictures::Clips(_));
+        !is_list && self.cache.is_some_and(|(_, tier)| tier != Tier::Rows)
     }
 
     /// Simpler cases that may fail in the same way, the simplest first.
@@ -173,7 +205,10 @@ impl Case {
         without(&|case| case.layout.files.iter_mut().flatten().for_each(|rows| *rows = rows.div_ceil(2)));
         without(&|case| case.columns = vec!["id"]);
         without(&|case| case.columns.truncate(case.columns.len() - 1));
-        without(&|case| case.views = false);
+        without(&|case| {
+            (case.pictures, case.layout.lists) = (Pictures::One, false);
+            case.columns.retain(|column| COLUMNS.contains(column));
+        });
         without(&|case| case.stack = false);
         without(&|case| case.cache = None);
         without(&|case| case.filter.clear());
@@ -237,6 +272,7 @@ fn layout(chance: &mut Chance) -> Layout {
         blob: chance.pick(&[10, 40, 40, 3_000, 20_000]),
         bad,
         deleted: None,
+        lists: false,
     }
 }
 

@@ -401,7 +401,8 @@ impl Trial<'_> {
                     let step = over.unwrap();
                     let error = batch.expect_err("a bad row too many");
                     assert_eq!(error.kind(), ErrorKind::BadRow, "{error}");
-                    let column = if self.case.views().is_some() { "image.a" } else { "image" };
+                    let views = self.case.views();
+                    let column = views.map_or(self.case.pictures.column(), |_| "image.a");
                     assert_eq!(error.place().column.as_deref(), Some(column));
                     let at = match on_bad_row {
                         OnBadRow::Raise => step.skipped[0],

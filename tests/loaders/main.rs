@@ -10,6 +10,7 @@
 mod case;
 mod chance;
 mod filters;
+mod pictures;
 mod run;
 mod table;
 #[path = "../files/vectors.rs"]

@@ -4,17 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay::arrow::array::{
-    Array, AsArray, BooleanArray, FixedSizeListArray, Int32Array, RecordBatch, Scalar,
+    Array, AsArray, BooleanArray, FixedSizeListArray, Int32Array, LargeListArray, RecordBatch, Scalar,
 };
 use forebay::arrow::compute::zip;
 use forebay::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 use forebay::column::{Stack, Views};
 use forebay::plan::{column_key, column_tag, row_key, view_key};
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
-use forebay_image::{PixelType, RowKey, decode_into};
+use forebay_image::{Drawing, PixelType, RowKey, Workspace, decode_within};
 
 use crate::case::Case;
-use crate::table::{STACKED, TableOnDisk};
+use crate::pictures::{DrawnClip, OF_OBJECTS, Pictures, visible, with_objects};
+use crate::table::{MAX_FRAMES, STACKED, TableOnDisk};
 
 /// The value that replaces nulls, if that is requested.
 const FILL: i32 = -7;
@@ -71,7 +72,14 @@ pub(crate) fn build(case: &Case, table: &TableOnDisk, how: &How, cache: Option<D
         });
         builder = builder.views("image", views);
     } else if let Some(image) = case.decoded() {
-        builder = builder.decode("image", image.clone());
+        builder = match case.pictures {
+            Pictures::Clips(drawn) => builder.clip("frames", drawn.clip(image, MAX_FRAMES)),
+            Pictures::Objects => with_objects(builder, image),
+            Pictures::One | Pictures::Views => builder.decode("image", image.clone()),
+        };
+    }
+    if case.columns.iter().any(|column| OF_OBJECTS.contains(column)) {
+        builder = builder.flatten(["objects"]);
     }
     if case.stack {
         let stack = Stack::new(["real", "fl*", "small"]).dtype(DataType::Float64);
@@ -161,10 +169,20 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
         let name = field.name().as_str();
         assert_eq!(field.data_type(), column.data_type());
-        if let ("image", Some(image)) = (name, case.decoded()) {
+        let decoded = case.decoded();
+        if let (Some(image), true) = (decoded, name == case.pictures.column()) {
             assert!(!field.is_nullable());
             let each = ids.iter().map(|&id| (id, key_of(case, epoch, id)));
-            pixels(case, table, epoch, each, column, image);
+            match case.pictures {
+                Pictures::Clips(drawn) => clips(drawn, table, each, column, image),
+                _ => pixels(case, table, epoch, each, column, image),
+            }
+            continue;
+        }
+        if let (Some(image), true) = (decoded, OF_OBJECTS.contains(&name)) {
+            assert!(!field.is_nullable());
+            let each = ids.iter().map(|&id| (id, key_of(case, epoch, id)));
+            objects(table, each, (name, column.as_list()), image);
             continue;
         }
         if let (Some(view), Some(views)) = (name.strip_prefix("image."), &views) {
@@ -222,7 +240,62 @@ fn present(column: &dyn Array) -> BooleanArray {
 
 /// The key of a row's image, made of the seed, the epoch, the row's place in the data set, and the column.
 fn key_of(case: &Case, epoch: u64, id: u64) -> RowKey {
-    RowKey(column_key(row_key(case.shuffle().seed(), epoch, id), column_tag("image")))
+    RowKey(column_key(row_key(case.shuffle().seed(), epoch, id), column_tag(case.pictures.column())))
+}
+
+/// Compares each clip with the images that are chosen from its row's list.
+fn clips(
+    drawn: DrawnClip,
+    table: &TableOnDisk,
+    each: impl Iterator<Item = (u64, RowKey)>,
+    column: &Arc<dyn Array>,
+    image: &Image,
+) {
+    assert_eq!(column.null_count(), 0);
+    for (row, (id, key)) in each.enumerate() {
+        let (frames, expected) = drawn.expected(image, &table.frames(id).unwrap(), key);
+        let (clip, shaped) = match column.as_list_opt::<i64>() {
+            Some(lists) => (lists.value(row), lists.value_length(row) as usize == frames),
+            None => (column.as_fixed_size_list().value(row), true),
+        };
+        assert!(shaped && bytes_of(&clip) == expected, "the clip of row {id}");
+    }
+}
+
+/// The bytes of an array of numbers, which may be in lists of a fixed length.
+fn bytes_of(array: &dyn Array) -> Vec<u8> {
+    match array.as_fixed_size_list_opt() {
+        Some(lists) => {
+            let each = lists.value_length() as usize;
+            bytes_of(&lists.values().slice(lists.value_offset_at(0), lists.len() * each))
+        }
+        None => {
+            let (data, width) = (array.to_data(), array.data_type().primitive_width().unwrap());
+            data.buffers()[0][data.offset() * width..][..data.len() * width].to_vec()
+        }
+    }
+}
+
+/// Compares a field of the objects of each row.
+fn objects(
+    table: &TableOnDisk,
+    each: impl Iterator<Item = (u64, RowKey)>,
+    (name, found): (&str, &LargeListArray),
+    image: &Image,
+) {
+    for (row, (id, key)) in each.enumerate() {
+        let expected = visible(table, image, id, key);
+        let found = found.value(row);
+        assert_eq!(found.len(), expected.len(), "{name} of row {id}");
+        let bytes: Vec<u8> = match OF_OBJECTS.iter().position(|of| *of == name) {
+            Some(0) => {
+                expected.iter().flat_map(|(sides, ..)| sides.map(f32::to_ne_bytes)).flatten().collect()
+            }
+            Some(1) => expected.iter().flat_map(|(_, label, _)| label.to_ne_bytes()).collect(),
+            _ => expected.iter().flat_map(|(.., mask)| mask).copied().collect(),
+        };
+        assert!(bytes_of(&found) == bytes, "{name} of row {id}");
+    }
 }
 
 /// Compares each image with what its own key makes of its row.
@@ -239,9 +312,11 @@ fn pixels(
     let bytes = values.buffers()[0].as_slice();
     let each: Vec<(u64, RowKey)> = each.collect();
     assert_eq!(bytes.len(), each.len() * image.bytes_per_image());
-    let mut expected = vec![0; image.bytes_per_image()];
+    let (mut expected, workspace) = (vec![0; image.bytes_per_image()], Workspace::of_loader(1 << 26, 1));
     for ((id, key), slot) in each.into_iter().zip(bytes.chunks_exact(image.bytes_per_image())) {
-        decode_into(image, &table.image(id).unwrap(), key, &mut expected).unwrap();
+        let corners = table.corners(id);
+        let drawing = Drawing::from(key).around(&corners, false);
+        decode_within(&workspace, image, &table.image(id).unwrap(), drawing, &mut expected).unwrap();
         if !case.is_lossy() {
             assert!(slot == expected, "pixels of row {id} in epoch {epoch}");
             continue;

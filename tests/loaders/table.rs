@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forebay::arrow::array::*;
 use forebay::arrow::buffer::OffsetBuffer;
-use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema, SchemaRef};
+use forebay::arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int32Type, Schema, SchemaRef};
 use forebay::{Dataset, Place};
 use forebay_image::encode_jpeg;
 use parquet::arrow::ArrowWriter;
@@ -47,6 +47,9 @@ const TYPES: [Option<&str>; 15] = [
     Some("binary"),
 ];
 
+/// The most images in a list.
+pub(crate) const MAX_FRAMES: u32 = 4;
+
 /// The number of rows in a stretch that has only nulls, or none, if nulls come in stretches.
 const STRETCH: u64 = 30;
 
@@ -79,6 +82,8 @@ pub(crate) struct Layout {
     pub(crate) bad: Option<u64>,
     /// If the data set is a Delta table: one row in this many is deleted.
     pub(crate) deleted: Option<u64>,
+    /// Whether there are the columns `frames`, lists of images, and `objects`, lists of structures.
+    pub(crate) lists: bool,
 }
 
 impl Layout {
@@ -96,12 +101,24 @@ impl Layout {
             blob: 40,
             bad: None,
             deleted: None,
+            lists: false,
         }
     }
 
     pub(crate) fn rows(&self) -> u64 {
         self.files.iter().flatten().map(|&rows| u64::from(rows)).sum()
     }
+}
+
+/// An object in an image: the sides of its box, in pixels, and its label. It has the shape of its box.
+pub(crate) struct Object {
+    pub(crate) corners: [f64; 4],
+    pub(crate) label: i64,
+}
+
+/// The polygon around a box.
+pub(crate) fn polygon([left, top, right, bottom]: [f64; 4]) -> [f64; 8] {
+    [left, top, right, top, right, bottom, left, bottom]
 }
 
 /// A data set on disk.
@@ -175,12 +192,13 @@ impl TableOnDisk {
             .set_write_batch_size(layout.page_rows.min(1_024))
             .build();
         let file = File::create(path).unwrap();
-        let mut writer = ArrowWriter::try_new(file, schema(), Some(properties)).unwrap();
+        let schema = schema(layout.lists);
+        let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).unwrap();
         for &rows in groups {
             let ids: Vec<u64> = (*first..*first + u64::from(rows)).collect();
             *first += u64::from(rows);
-            let columns = COLUMNS.iter().map(|name| self.stored(name, &ids)).collect();
-            writer.write(&RecordBatch::try_new(schema(), columns).unwrap()).unwrap();
+            let columns = names(layout.lists).map(|name| self.stored(name, &ids)).collect();
+            writer.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
             writer.flush().unwrap();
         }
         let (mut writer, _) = writer.into_serialized_writer().unwrap();
@@ -275,6 +293,39 @@ impl TableOnDisk {
         }
     }
 
+    /// The encoded images of a row's list, all of which are broken in a bad row.
+    pub(crate) fn frames(&self, id: u64) -> Option<Vec<Vec<u8>>> {
+        let frames = (0..1 + draw(17, id) % u64::from(MAX_FRAMES)).map(|number| photograph(id + number));
+        match (self.is_bad(id), id.is_multiple_of(2)) {
+            (false, _) => Some(frames.collect()),
+            (true, false) => Some(frames.map(|whole| whole[..whole.len() / 2].to_vec()).collect()),
+            (true, true) => None,
+        }
+    }
+
+    /// The objects in the image of a row.
+    pub(crate) fn objects(&self, id: u64) -> Vec<Object> {
+        let (width, height) = size_of(id);
+        let object = |number: u64| {
+            let draw = draw(18, id * 8 + number);
+            // The sides are quarters of pixels, so that float32 has them exactly.
+            let side = |draw: u64, length: u32| {
+                let (from, long) = ((draw & 0xff) % 40, 8 + (draw >> 8 & 0xff) % 40);
+                let start = from as f64 / 4.0;
+                (start, (start + long as f64 / 4.0).min(f64::from(length)))
+            };
+            let ((left, right), (top, bottom)) = (side(draw, width), side(draw >> 16, height));
+            Object { corners: [left, top, right, bottom], label: (draw >> 40) as i64 }
+        };
+        (0..draw(19, id) % 4).map(object).collect()
+    }
+
+    /// The sides of the boxes in the image of a row, if there are any in this table.
+    pub(crate) fn corners(&self, id: u64) -> Vec<[f64; 4]> {
+        let objects = if self.layout.lists { self.objects(id) } else { Vec::new() };
+        objects.into_iter().map(|object| object.corners).collect()
+    }
+
     /// A column as it is written.
     fn stored(&self, name: &str, ids: &[u64]) -> ArrayRef {
         let ids = ids.iter().copied();
@@ -321,6 +372,16 @@ impl TableOnDisk {
                 Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(values, 4))
             }
             "image" => Arc::new(BinaryArray::from_iter(ids.map(|id| self.image(id)))),
+            "frames" => {
+                let mut lists = ListBuilder::new(BinaryBuilder::new());
+                for id in ids {
+                    let frames = self.frames(id);
+                    frames.iter().flatten().for_each(|frame| lists.values().append_value(frame));
+                    lists.append(frames.is_some());
+                }
+                Arc::new(lists.finish())
+            }
+            "objects" => stored_objects(ids.map(|id| self.objects(id))),
             other => panic!("no column {other}"),
         }
     }
@@ -350,20 +411,48 @@ fn draw(column: u64, id: u64) -> u64 {
     mixed(mixed(column).wrapping_add(id))
 }
 
-fn schema() -> SchemaRef {
+/// A list of structures for each row.
+fn stored_objects(rows: impl Iterator<Item = Vec<Object>>) -> ArrayRef {
+    let rows: Vec<Vec<Object>> = rows.collect();
+    let all = || rows.iter().flatten();
+    let corners = all().map(|object| Some(object.corners.map(|side| Some(side as f32))));
+    let labels = Int64Array::from_iter_values(all().map(|object| object.label));
+    let masks = all().map(|object| Some(polygon(object.corners).map(Some)));
+    let fields: [(&str, ArrayRef); 3] = [
+        ("box", Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(corners, 4))),
+        ("label", Arc::new(labels)),
+        ("mask", Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(masks))),
+    ];
+    let objects = StructArray::from(RecordBatch::try_from_iter(fields).unwrap());
+    let item = Arc::new(Field::new("item", objects.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(Vec::len));
+    Arc::new(ListArray::new(item, offsets, Arc::new(objects), None))
+}
+
+/// The names of the stored columns.
+fn names(lists: bool) -> impl Iterator<Item = &'static str> {
+    COLUMNS.into_iter().chain(["frames", "objects"].into_iter().filter(move |_| lists))
+}
+
+fn schema(lists: bool) -> SchemaRef {
     let none = TableOnDisk {
         dir: TempDir::new().unwrap(),
         layout: Layout { nulls: NullPattern::None, ..Layout::even(0, 0, 0) },
     };
-    let field = |name: &&str| Field::new(*name, none.stored(name, &[]).data_type().clone(), *name != "id");
-    Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
+    let field = |name: &str| Field::new(name, none.stored(name, &[]).data_type().clone(), name != "id");
+    Arc::new(Schema::new(names(lists).map(field).collect::<Vec<_>>()))
+}
+
+/// The width and height of the image of a row.
+fn size_of(id: u64) -> (u32, u32) {
+    let draw = draw(15, id);
+    (12 + (draw % 20) as u32, 12 + ((draw >> 8) % 20) as u32)
 }
 
 /// A small image without symmetry that differs from every other row's. Every second image is a JPEG, the
 /// others are PNG.
 fn photograph(id: u64) -> Vec<u8> {
-    let draw = draw(15, id);
-    let (width, height) = (12 + (draw % 20) as u32, 12 + ((draw >> 8) % 20) as u32);
+    let (draw, (width, height)) = (draw(15, id), size_of(id));
     let tint = (draw >> 16) as u32 % 100;
     let pixels: Vec<u8> = (0..height)
         .flat_map(|y| {

@@ -20,7 +20,8 @@ use forebay::{
 };
 
 use super::kit::Draw;
-use super::samples::write;
+use super::pictures::Pictures;
+use super::samples::{write, write_with};
 
 const TOPOLOGIES: u64 = 40;
 
@@ -38,6 +39,7 @@ struct SampledSource {
     weight: f64,
     /// The name of column `n` of this source, which has another type in other sources.
     name: String,
+    pictures: Pictures,
     /// The number of each row by its id.
     numbers: HashMap<RowId, i64>,
 }
@@ -48,7 +50,6 @@ impl SampledSource {
         std::fs::create_dir_all(&folder).unwrap();
         let files: Vec<u64> = (0..1 + draw.below(2)).map(|_| 60 + draw.below(150)).collect();
         let group = 12 + draw.below(60) as usize;
-        write(draw, &folder, &files, group);
         let across = [Across::RowGroup, Across::File, Across::Dataset][draw.below(3) as usize];
         let kind = match draw.below(5) {
             0 => Samples::Rows,
@@ -57,6 +58,8 @@ impl SampledSource {
             3 => Pack::best_fit(["tokens"], length).into(),
             _ => Bucket::tokens("tokens", 8 + draw.below(40)).max_rows(1 + draw.below(6) as u32).into(),
         };
+        let pictures = Pictures::draw(draw, &format!("picture{at}"), &kind);
+        write_with(draw, &folder, (&files, group), &pictures);
         let shuffle = match draw.below(3) {
             0 => Shuffle::stored(),
             1 => Shuffle::exact(draw.below(100)),
@@ -70,14 +73,17 @@ impl SampledSource {
             numbers.extend(column("row_id").into_iter().map(RowId::new).zip(column("n")));
         }
         let (shuffle, weight) = (shuffle.lanes(lanes), 1.0 + draw.below(9) as f64);
-        SampledSource { dataset, kind, shuffle, weight, name: format!("n{at}"), numbers }
+        SampledSource { dataset, kind, shuffle, weight, name: format!("n{at}"), pictures, numbers }
     }
 
     fn builder(&self) -> LoaderBuilder {
         let builder = self.dataset.loader().samples(self.kind.clone()).shuffle(self.shuffle);
         match self.kind {
             Samples::Packs(_) => builder,
-            _ => builder.columns(["n"]).rename("n", &self.name),
+            _ => {
+                let columns = self.pictures.columns().into_iter().chain(["n".to_owned()]);
+                self.pictures.add(builder.columns(columns).rename("n", &self.name))
+            }
         }
     }
 
@@ -87,11 +93,13 @@ impl SampledSource {
             let lists = batch[name].as_fixed_size_list();
             lists.iter().map(|list| list.unwrap().as_primitive::<Int64Type>().values().to_vec()).collect()
         };
-        match self.kind {
+        let samples: Vec<Sample> = match self.kind {
             Samples::Windows(_) => lists(&self.name),
             Samples::Packs(_) => lists("tokens"),
             _ => batch[&*self.name].as_primitive::<Int64Type>().values().iter().map(|n| vec![*n]).collect(),
-        }
+        };
+        self.pictures.check(batch, &samples, &self.name);
+        samples
     }
 
     /// The rows of a batch in the order in which the plan names them; for packs, those whose lists they have.
@@ -328,9 +336,10 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
         held(&here.tail(world, &position, None), left, "resumed");
         let from = at + 1 + draw.below(left.len() as u64) as usize;
         let skip = (from as u64, from as u64 + 1 + draw.below(3));
-        let of_first = alone.plan(0).unwrap().steps;
         let covers = |first: u64, steps: u64| skip.0 <= first && skip.1 >= first + steps;
-        if covers(0, of_first) || covers(of_first, alone.plan(1).unwrap().steps) {
+        let [first, second] = [0, 1].map(|epoch| alone.plan(epoch).unwrap().steps);
+        let of_third = alone.plan(2).unwrap().steps;
+        if covers(0, first) || covers(first, second) || covers(first + second, of_third) {
             continue;
         }
         let is_left = |(at, _): &(u64, &(Vec<OfSource>, u64))| !(skip.0..skip.1).contains(at);

@@ -20,12 +20,23 @@ use forebay::samples::{Across, Bucket, Pack, Sample, Samples, Window};
 use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, RowId, Shard, Shuffle};
 
 use super::kit::{Draw, write_batch};
+use super::pictures::Pictures;
 
 const CASES: u64 = 90;
 
 /// Writes files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t`
 /// ascends, `c` is one of four classes, and `tokens` has up to 8 times `n` in row `n`.
 pub(super) fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
+    write_with(draw, folder, (rows, group), &Pictures::none());
+}
+
+/// Writes the same files, with pictures.
+pub(super) fn write_with(
+    draw: &mut Draw,
+    folder: &Path,
+    (rows, group): (&[u64], usize),
+    pictures: &Pictures,
+) {
     let (mut n, mut time) = (0, 0);
     for (at, rows) in rows.iter().enumerate() {
         let (mut numbers, mut times, mut classes) = (Vec::new(), Vec::new(), Vec::new());
@@ -38,12 +49,14 @@ pub(super) fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) 
             tokens.values().append_slice(&vec![n; draw.below(9) as usize]);
             tokens.append(true);
         }
-        let columns = [
-            ("n", Arc::new(Int64Array::from(numbers)) as ArrayRef),
-            ("t", Arc::new(Int64Array::from(times)) as ArrayRef),
-            ("c", Arc::new(Int64Array::from(classes)) as ArrayRef),
-            ("tokens", Arc::new(tokens.finish()) as ArrayRef),
+        let mut columns = pictures.stored(&numbers);
+        let plain: [(&str, ArrayRef); 4] = [
+            ("n", Arc::new(Int64Array::from(numbers))),
+            ("t", Arc::new(Int64Array::from(times))),
+            ("c", Arc::new(Int64Array::from(classes))),
+            ("tokens", Arc::new(tokens.finish())),
         ];
+        columns.extend(plain.map(|(name, column)| (name.to_owned(), column)));
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         write_batch(&folder.join(format!("part-{at}.parquet")), &batch, group);
     }
@@ -60,6 +73,15 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
         Samples::Windows(_) => lists("n"),
         Samples::Packs(_) => lists("tokens"),
         _ => vec![batch["n"].as_primitive::<Int64Type>().values().to_vec()],
+    }
+}
+
+/// The numbers of the rows of each item of a batch: a window, or a row.
+fn rows_of_samples(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
+    let samples = samples_of(kind, batch);
+    match kind {
+        Samples::Windows(_) => samples,
+        _ => samples.concat().into_iter().map(|number| vec![number]).collect(),
     }
 }
 
@@ -148,8 +170,10 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         let folder = tempfile::tempdir().unwrap();
         let files: Vec<u64> = (0..1 + draw.below(3)).map(|_| 40 + draw.below(150)).collect();
         let group = 12 + draw.below(60) as usize;
-        write(&mut draw, folder.path(), &files, group);
-        let (kind, world) = (draw_kind(&mut draw), 1 + draw.below(4) as u32);
+        let kind = draw_kind(&mut draw);
+        let pictures = Pictures::draw(&mut draw, "picture", &kind);
+        write_with(&mut draw, folder.path(), (&files, group), &pictures);
+        let world = 1 + draw.below(4) as u32;
         let shuffle = match draw.below(3) {
             0 => Shuffle::stored(),
             1 => Shuffle::exact(draw.below(100)),
@@ -165,7 +189,10 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         match kind {
             Samples::Packs(_) if draw.below(2) == 0 => builder = builder.columns(["n", "tokens"]),
             Samples::Packs(_) => {}
-            _ => builder = builder.columns(["n"]),
+            _ => {
+                let columns = pictures.columns().into_iter().chain(["n".to_owned()]);
+                builder = pictures.add(builder.columns(columns));
+            }
         }
         if draw.below(3) == 0 {
             builder = builder.filter((col("n") % 7).not_eq(3));
@@ -206,11 +233,13 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
                 let batch = epoch.next().unwrap().unwrap();
                 let planned = ranks[0].which(1, step, rank as u32).unwrap();
                 let planned: Vec<i64> = planned.iter().map(|row| numbers[&row.id]).collect();
+                let place = format!("case {case}, step {step}, rank {rank}");
                 let delivered = rows_of(&kind, &batch);
-                assert_eq!(delivered.len(), planned.len(), "case {case}, step {step}, rank {rank}");
+                assert_eq!(delivered.len(), planned.len(), "{place}");
                 let pairs = delivered.iter().zip(&planned);
                 let differ = pairs.filter(|(found, planned)| found.is_some_and(|found| found != **planned));
-                assert_eq!(differ.count(), 0, "case {case}, step {step}, rank {rank}");
+                assert_eq!(differ.count(), 0, "{place}");
+                pictures.check(&batch, &rows_of_samples(&kind, &batch), &place);
                 together.extend(samples_of(&kind, &batch));
                 checked += 1;
             }
@@ -242,7 +271,14 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         let resumed = of_rank(&builder.clone().threads(1), 0, 1);
         if at > 0 {
             resumed.restore(&position).unwrap();
-            let rest: Vec<_> = resumed.next_epoch().map(|batch| samples_of(&kind, &batch.unwrap())).collect();
+            let rest: Vec<_> = resumed
+                .next_epoch()
+                .map(|batch| {
+                    let batch = batch.unwrap();
+                    pictures.check(&batch, &rows_of_samples(&kind, &batch), &format!("case {case}, resumed"));
+                    samples_of(&kind, &batch)
+                })
+                .collect();
             let rows = |samples: &[Vec<i64>]| {
                 let mut rows = samples.concat();
                 rows.sort_unstable();

@@ -62,6 +62,14 @@ impl Drawn {
         [left.clamp(x, end_x), top.clamp(y, end_y), right.clamp(x, end_x), bottom.clamp(y, end_y)]
     }
 
+    /// Whether a point of the image is inside the part that is shown, and not on its border. A rotation
+    /// afterwards does not count.
+    pub fn shows(&self, x: f64, y: f64) -> bool {
+        let shown = &self.frame.sampling;
+        let is_inside = |at: f64, start: f64, length: f64| start < at && at < start + length;
+        is_inside(x, shown.left, shown.width) && is_inside(y, shown.top, shown.height)
+    }
+
     /// The place on the canvas where the image begins.
     fn begin(&self) -> (f64, f64) {
         let Corner { top, left } = self.frame.corner;
@@ -152,6 +160,22 @@ mod tests {
         let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
         assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
         assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0, 0.0]);
+    }
+
+    #[test]
+    fn a_point_on_the_border_of_a_crop_is_not_shown() {
+        let image = Image::center_crop(20).resize_shorter(30).flip_with(1.0);
+        let drawn = Drawn::of(&image, &jpeg(40, 30), RowKey(1)).unwrap();
+        // The crop is from column 10 to 30 and from row 5 to 25.
+        for (x, y, shown) in [
+            (10.5, 24.5, true),
+            (10.0, 15.0, false),
+            (30.0, 15.0, false),
+            (20.0, 25.0, false),
+            (9.0, 9.0, false),
+        ] {
+            assert_eq!(drawn.shows(x, y), shown, "{x}, {y}");
+        }
     }
 
     #[test]

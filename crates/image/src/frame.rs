@@ -63,6 +63,13 @@ impl Frame {
         Frame { sampling, padding: None, ..self }
     }
 
+    /// Whether all pixels of a rectangle are shown, and none is moved or changed.
+    pub(super) fn keeps(&self, rect: Rect) -> bool {
+        let is_whole = self.sampling == Sampling::cropped(rect, self.sampling.resampling);
+        let is_unmoved = self.padding.is_none() && self.turn.is_none() && self.mirror == Mirror::default();
+        is_whole && is_unmoved && self.effects.keep_pixels() && self.effects.erased.is_none()
+    }
+
     /// The frame for the same part of an image of the size `from` after it was scaled to the size `to`.
     pub(super) fn scaled(&self, from: Size, to: Size) -> Frame {
         Frame { sampling: self.sampling.scaled(from, to), ..*self }

@@ -222,6 +222,22 @@ impl Output {
     }
 }
 
+/// The slot that the decoded pixels of `rect` fill as they are: that of a single image which shows them in
+/// their own size, unchanged and as plain bytes.
+pub(super) fn slot_of_decoded<'a>(
+    shown: &'a mut [Shown<'_>],
+    frames: &[Frame],
+    rect: Rect,
+) -> Option<&'a mut [u8]> {
+    let ([Shown { image, slot, .. }], [frame]) = (shown, frames) else { return None };
+    let size = Size { height: rect.height, width: rect.width };
+    let is_filled = frame.target == size && (image.size() == size || image.is_ragged());
+    if !is_filled || !is_plain(image) || !frame.keeps(rect) {
+        return None;
+    }
+    slot.get_mut(..size.width as usize * size.height as usize * image.channels())
+}
+
 /// The most bytes that the stages after decoding take for an image that is complete in memory.
 pub(super) fn bytes_after(channels: usize, whole: Whole, shown: &[Shown<'_>]) -> u64 {
     let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;

@@ -26,8 +26,8 @@ class Boxes:
     :class:`Ragged` whose ``values`` have shape ``(boxes, 4)``: ``float32``, in the same format, in pixels of the
     delivered image. Each box is clipped to its visible part. A box that is not visible at all becomes an empty one at
     the border, like with torchvision's ``ClampBoundingBoxes``, so that boxes and labels stay side by side;
-    ``min_visible`` drops such boxes instead. If an image is rotated, the visible part of a box is rotated, and the box
-    around it is clipped again.
+    ``min_visible`` and ``center_visible`` drop such boxes instead. If an image is rotated, the visible part of a box is
+    rotated, and the box around it is clipped again.
 
     Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
@@ -50,6 +50,9 @@ class Boxes:
     min_visible : float, default 0
         The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, boxes
         without area are dropped too.
+    center_visible : bool, default False
+        Whether boxes are dropped whose centre is not inside the crop, and boxes without area: what torchvision's
+        ``RandomIoUCrop`` and ``SanitizeBoundingBoxes`` drop. A rotation moves no centre out of the image.
     along : iterable of str, default ()
         Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as well. A
         name may be a pattern, such as ``"objects.*"``, and the columns may be :class:`Keypoints` or :class:`Masks`. A
@@ -81,6 +84,8 @@ class Boxes:
     """Whether the delivered numbers are shares of the delivered width and height."""
     min_visible: float = 0.0
     """The least share of a box's area that must be visible."""
+    center_visible: bool = False
+    """Whether boxes are dropped whose centre is not inside the crop."""
     along: Iterable[str] = field(default=())
     """Columns of lists with one item for each box."""
 
@@ -89,7 +94,7 @@ class Boxes:
         named(self.format, "format", BOX_FORMATS)
         if self.out_format is not None:
             named(self.out_format, "out_format", BOX_FORMATS)
-        for name in ("normalized", "out_normalized"):
+        for name in ("normalized", "out_normalized", "center_visible"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         share = self.min_visible
@@ -99,8 +104,10 @@ class Boxes:
         if isinstance(self.along, str) or not isinstance(self.along, Iterable):
             raise InvalidError(f"along must be a list of names, got {self.along!r} (pass [{self.along!r}])")
         object.__setattr__(self, "along", tuple(_column(name, "along") for name in self.along))
-        if self.along and not self.min_visible:
-            raise InvalidError("along needs min_visible above 0: without it no box is dropped (pass min_visible=...)")
+        if self.along and not (self.min_visible or self.center_visible):
+            raise InvalidError(
+                "along needs min_visible above 0 or center_visible: otherwise no box is dropped (pass min_visible=...)"
+            )
 
     def _spec(self) -> dict[str, Any]:
         """The value in the form that the library reads."""
@@ -112,6 +119,7 @@ class Boxes:
                 "out_format": self.out_format,
                 "out_normalized": self.out_normalized,
                 "min_visible": self.min_visible,
+                "center_visible": self.center_visible,
                 "along": list(self.along),
             }
         }
@@ -123,6 +131,7 @@ class Boxes:
         text += f", out_format={self.out_format!r}" if self.out_format else ""
         text += ", out_normalized=True" if self.out_normalized else ""
         text += f", min_visible={self.min_visible!r}" if self.min_visible else ""
+        text += ", center_visible=True" if self.center_visible else ""
         text += f", along={list(self.along)!r}" if self.along else ""
         return f"forebay.Boxes({text})"
 

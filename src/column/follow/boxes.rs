@@ -79,7 +79,7 @@ impl BoxFormat {
 /// [another](Boxes::out_format), or as [shares](Boxes::out_normalized) of its size. Each box is clipped to
 /// its visible part. A box that is not visible at all becomes an empty one at the border, as torchvision's
 /// `ClampBoundingBoxes` makes it, so that boxes and labels stay side by side;
-/// [`min_visible`](Boxes::min_visible) drops such boxes instead.
+/// [`min_visible`](Boxes::min_visible) and [`center_visible`](Boxes::center_visible) drop such boxes instead.
 ///
 /// If an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
 ///
@@ -114,6 +114,8 @@ pub struct Boxes {
     out_normalized: bool,
     #[serde(default)]
     min_visible: f64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    center_visible: bool,
     #[serde(default)]
     along: Vec<String>,
 }
@@ -128,6 +130,7 @@ impl Boxes {
             out_format: None,
             out_normalized: false,
             min_visible: 0.0,
+            center_visible: false,
             along: Vec::new(),
         }
     }
@@ -164,6 +167,14 @@ impl Boxes {
     #[must_use]
     pub fn min_visible(self, share: f64) -> Boxes {
         Boxes { min_visible: share, ..self }
+    }
+
+    /// Whether boxes are dropped whose centre is not inside the part of the image that is shown, as
+    /// torchvision's `RandomIoUCrop` drops them; boxes without area are dropped, too. A rotation moves no
+    /// centre out of the image. Default: false.
+    #[must_use]
+    pub fn center_visible(self, center_visible: bool) -> Boxes {
+        Boxes { center_visible, ..self }
     }
 
     /// Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as
@@ -210,15 +221,20 @@ impl Boxes {
         self.out_format.unwrap_or(self.format).of_corners([left / x, top / y, right / x, bottom / y])
     }
 
+    /// Whether some boxes may be dropped.
+    fn drops(&self) -> bool {
+        self.min_visible > 0.0 || self.center_visible
+    }
+
     /// Refuses settings that can never work.
     fn validate(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.min_visible) {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
                 .hint("give the visible share of a box as a number from 0 to 1"));
         }
-        if self.min_visible == 0.0 && !self.along.is_empty() {
+        if !self.drops() && !self.along.is_empty() {
             return Err(Error::invalid("`along` names columns, but no boxes are dropped")
-                .hint("set `min_visible` above 0, or leave out `along`"));
+                .hint("set `min_visible` above 0 or `center_visible`, or leave out `along`"));
         }
         Ok(())
     }
@@ -252,7 +268,11 @@ impl Boxes {
                     seen = [seen[0], seen[1], seen[0], seen[1]];
                 }
             }
-            let is_dropped = self.min_visible > 0.0 && (area(whole) == 0.0 || share < least);
+            let is_hidden = || {
+                share < least
+                    || self.center_visible && !drawn.shows((left + right) / 2.0, (top + bottom) / 2.0)
+            };
+            let is_dropped = self.drops() && (area(whole) == 0.0 || is_hidden());
             Ok((!is_dropped).then_some(seen))
         })
     }
@@ -384,6 +404,17 @@ mod tests {
         // The right side of the box is that of the image.
         let boxes = Boxes::of("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
+    }
+
+    #[test]
+    fn a_box_whose_centre_is_not_to_be_seen_is_dropped() {
+        let boxes = Boxes::of("image").center_visible(true);
+        // The crop begins at (10, 5): centres inside, on its border and outside, and a box without area.
+        let stored =
+            [8.0, 4.0, 13.0, 8.0, 5.0, 10.0, 15.0, 20.0, 0.0, 0.0, 12.0, 30.0, 12.0, 9.0, 12.0, 20.0];
+        let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(kept(&boxes), [true, false, false, false]);
+        assert_eq!(kept(&boxes.min_visible(0.5)), [false; 4], "both conditions must hold");
     }
 
     #[test]

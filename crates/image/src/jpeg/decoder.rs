@@ -2,7 +2,6 @@
 
 use forebay_base::{Error, ErrorKind, Result};
 
-use super::super::buffer::Buffer;
 use super::super::pixels;
 use super::super::refuse::bad_row;
 use super::super::spec::{LUMA, RGB};
@@ -72,22 +71,21 @@ impl Decoder {
         self.entropy.free();
     }
 
-    /// Decodes a part of an image into `pixels` with the crate's own Huffman decoder, as RGB or luma. Returns
-    /// whether it did.
+    /// Decodes a part of an image with the crate's own Huffman decoder, as RGB or luma, into memory of as
+    /// many bytes as [`bytes_of`] says. Returns whether it did.
     pub(super) fn decode_own(
         &mut self,
         opened: &OpenedJpeg<'_>,
         part: &ReducedRegion,
         markers: &Markers<'_>,
         channels: usize,
-        pixels: &mut Buffer,
+        out: &mut [u8],
     ) -> bool {
         let samples = samples(&opened.info(), channels);
         if samples == Samples::Cmyk {
             return false;
         }
         let count = part.rect.width as usize * part.rect.height as usize;
-        let out = pixels.take(count * samples.per_pixel());
         let request = Request {
             encoded: opened.encoded(),
             memory: (self.memory_mib as usize) << MIB_SHIFT,
@@ -105,7 +103,7 @@ impl Decoder {
         decoded
     }
 
-    /// Decodes a part of an image into `pixels` with the library alone, as RGB or luma, and keeps the
+    /// Decodes a part of an image like [`decode_own`](Self::decode_own) with the library alone, and keeps the
     /// decompressor for the next image.
     pub(super) fn decode_with_library(
         &mut self,
@@ -113,11 +111,10 @@ impl Decoder {
         part: &ReducedRegion,
         markers: &Markers<'_>,
         channels: usize,
-        pixels: &mut Buffer,
+        out: &mut [u8],
     ) -> Result<(), ffi::Message> {
         let samples = samples(&opened.info(), channels);
         let count = part.rect.width as usize * part.rect.height as usize;
-        let out = pixels.take(count * samples.per_pixel());
         let opened = if markers.one_scan() { opened } else { self.open_anew(opened.encoded())? };
         match opened.decompress(part.reduction, part.region(), samples, out) {
             Ok(idle) => self.idle = Some(idle),
@@ -153,6 +150,11 @@ pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
         (Stored::Luma, LUMA) => Samples::Luma,
         _ => Samples::Rgb,
     }
+}
+
+/// The bytes of the samples of a part, of which there may be more than the pixels have levels.
+pub(super) fn bytes_of(info: &ffi::Info, part: &ReducedRegion, channels: usize) -> usize {
+    part.rect.width as usize * part.rect.height as usize * samples(info, channels).per_pixel()
 }
 
 /// The most bytes that decoding a part takes: its pixels, the rows that the library works on, and all

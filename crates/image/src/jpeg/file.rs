@@ -3,15 +3,17 @@
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
 
+use super::super::buffer::Buffer;
 use super::super::depth::Depth;
 use super::super::format::{Format, Header};
-use super::super::output::{Stages, Whole, bytes_after, bytes_of_fills};
+use super::super::frame::Frame;
+use super::super::output::{Stages, Whole, bytes_after, bytes_of_fills, slot_of_decoded};
 use super::super::refuse::{bad_row, check_size};
 use super::super::resample::Decoded;
 use super::super::shown::Shown;
 use super::super::spec::Image;
 use super::super::workspace::Workspace;
-use super::decoder::{Decoder, check_structure, needed};
+use super::decoder::{Decoder, bytes_of, check_structure, needed};
 use super::ffi::{self, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
@@ -61,15 +63,16 @@ impl Decoder {
             let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
             let needed = needed(&info, &part, scans, channels) + bytes_after(channels, whole, shown);
             let _taken = workspace.take(needed, || named(&info, &markers))?;
-            if self.decode_own(&opened, &part, &markers, channels, &mut stages.pixels) {
+            let out = stages.pixels.take(bytes_of(&info, &part, channels));
+            if self.decode_own(&opened, &part, &markers, channels, out) {
                 self.idle = Some(opened.close());
             } else {
-                self.decode_with_library(opened, &part, &markers, channels, &mut stages.pixels)?;
+                self.decode_with_library(opened, &part, &markers, channels, out)?;
             }
             return Ok(stages.fill_from_whole(channels, whole, shown)?);
         }
         let frames = Shown::frames(shown, info.width, info.height);
-        let needed = |part: &ReducedRegion| {
+        let needed = |part: &ReducedRegion, shown: &[Shown<'_>]| {
             let after = bytes_of_fills(shown, &frames, part.reduction, Depth::Eight);
             needed(&info, part, scans, channels) + after
         };
@@ -79,16 +82,23 @@ impl Decoder {
             true => ReducedRegion::covering(&info, &frames),
             false => ReducedRegion::whole(&info),
         };
-        let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;
-        if self.decode_own(&opened, &part, &markers, channels, &mut stages.pixels) {
+        let mut taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
+        let bytes = bytes_of(&info, &part, channels);
+        let mut out = Destination::of(&part, bytes, (&mut *shown, &frames), &mut stages.pixels);
+        if self.decode_own(&opened, &part, &markers, channels, out.bytes()) {
             self.idle = Some(opened.close());
         } else {
             if markers.progressive && in_part {
                 drop(taken);
                 part = ReducedRegion::whole(&info);
-                taken = workspace.take(needed(&part), || named(&info, &markers))?;
+                taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
             }
-            self.decode_with_library(opened, &part, &markers, channels, &mut stages.pixels)?;
+            let bytes = bytes_of(&info, &part, channels);
+            out = Destination::of(&part, bytes, (&mut *shown, &frames), &mut stages.pixels);
+            self.decode_with_library(opened, &part, &markers, channels, out.bytes())?;
+        }
+        if let Destination::Slot(_) = out {
+            return Ok(());
         }
         let ReducedRegion { rect, reduction, .. } = part;
         let pixels = stages.pixels.get(rect.width as usize * rect.height as usize * channels);
@@ -96,6 +106,37 @@ impl Decoder {
         let filled = stages.output.fill_each(decoded, &frames, shown);
         drop(taken);
         Ok(filled?)
+    }
+}
+
+/// The memory in which the pixels of a part are decoded.
+enum Destination<'a> {
+    /// The slot of an image that shows them as they are.
+    Slot(&'a mut [u8]),
+    /// A buffer, from which they are sampled.
+    Buffer(&'a mut [u8]),
+}
+
+impl<'a> Destination<'a> {
+    /// The memory for the `bytes` of the samples of a part.
+    fn of(
+        part: &ReducedRegion,
+        bytes: usize,
+        (shown, frames): (&'a mut [Shown<'_>], &[Frame]),
+        pixels: &'a mut Buffer,
+    ) -> Self {
+        match slot_of_decoded(shown, frames, part.rect)
+            .filter(|slot| part.reduction == 1 && slot.len() == bytes)
+        {
+            Some(slot) => Destination::Slot(slot),
+            None => Destination::Buffer(pixels.take(bytes)),
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Destination::Slot(bytes) | Destination::Buffer(bytes) => bytes,
+        }
     }
 }
 

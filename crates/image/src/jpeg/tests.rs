@@ -2,12 +2,13 @@
 
 use forebay_base::{ErrorKind, Result};
 
-use super::decoder::{BYTES_PER_COLUMN, Decoder, needed};
+use super::decoder::{BYTES_PER_COLUMN, Decoder, bytes_of, needed};
 use super::ffi::{Info, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
 use super::*;
 use crate::buffer::Buffer;
+use crate::decode::{View, decode_views};
 use crate::draws::{Draws, RowKey};
 use crate::frame::{Frame, FrameOf};
 use crate::geometry::{Rect, Sampling};
@@ -65,8 +66,9 @@ fn decoded(
     let markers = Markers::read(encoded).unwrap();
     let opened = decoder.open(encoded, &markers, 1 << 20).unwrap();
     let part = part(&opened.info());
-    if !decoder.decode_own(&opened, &part, &markers, channels, &mut pixels) {
-        decoder.decode_with_library(opened, &part, &markers, channels, &mut pixels).unwrap();
+    let out = pixels.take(bytes_of(&opened.info(), &part, channels));
+    if !decoder.decode_own(&opened, &part, &markers, channels, out) {
+        decoder.decode_with_library(opened, &part, &markers, channels, out).unwrap();
     }
     let bytes = part.rect.width as usize * part.rect.height as usize * channels;
     (part, pixels.get(bytes).to_vec())
@@ -101,6 +103,26 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
 /// A frame that shows a sampling in this size.
 fn frame(sampling: Sampling, target: Size) -> Frame {
     Frame { sampling, target, ..Frame::draw(&Image::resize(1, 1), WIDTH, HEIGHT, RowKey(0)) }
+}
+
+/// Two views are sampled from a buffer, and a single one that shows the whole image is decoded into its slot.
+#[test]
+fn pixels_are_the_same_with_and_without_a_buffer() {
+    let whole = || Image::resize(HEIGHT, WIDTH);
+    let ragged = Image::fit(2 * WIDTH.max(HEIGHT)).ragged();
+    for encoded in jpegs() {
+        for image in
+            [whole(), whole().grayscale(), ragged.clone(), whole().flip_with(1.0), whole().random_invert(1.0)]
+        {
+            let [mut alone, mut first, mut second] = [(); 3].map(|()| vec![0; image.bytes_per_image()]);
+            let workspace = Workspace::of_one(image.max_pixels);
+            let view = |slot| View::new(&image, RowKey(1), slot);
+            decode_views(&workspace, &encoded, &mut [view(&mut alone)]).unwrap();
+            let view = |slot| View::new(&image, RowKey(1), slot);
+            decode_views(&workspace, &encoded, &mut [view(&mut first), view(&mut second)]).unwrap();
+            assert!(alone == first && alone == second, "{image}");
+        }
+    }
 }
 
 #[test]
