@@ -144,7 +144,10 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
             let list = array.as_list::<i64>();
             let first = usize::try_from(list.offsets().first()).ok()?;
             let count = usize::try_from(list.offsets().last()).ok()? - first;
-            shape.push(count.checked_div(list.len()).unwrap_or(0));
+            let row = count.checked_div(list.len()).unwrap_or(0);
+            // Rows of differing lengths are not a block, even if the count of their values would do.
+            let are_even = (0..list.len()).all(|at| usize::try_from(list.value_length(at)) == Ok(row));
+            shape.push(are_even.then_some(row)?);
             block(list.values().slice(first, count).as_ref(), count)?
         }
         DataType::FixedSizeList(_, length) => {

@@ -28,6 +28,7 @@ mod extension;
 mod follow;
 mod form;
 mod image;
+mod longest;
 mod masked;
 mod noun;
 mod nulls;
@@ -76,6 +77,7 @@ pub(crate) use follow::{
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask, Masks};
 pub(crate) use form::{Cost, KeptForm};
 pub(crate) use image::ImageCodec;
+pub(crate) use longest::LongestRows;
 pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
 pub(crate) use noun::Noun;
 pub(crate) use nulls::{NullOptions, NullSlot};

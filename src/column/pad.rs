@@ -1,6 +1,5 @@
 //! Lists of numbers in rows of one length: padded on one side, or cut off.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_arrow::array::{
@@ -14,12 +13,10 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::longest::LongestRows;
 use super::padding::ListPlace;
 use super::{Column, ColumnOption, Gather, GatheredRows, KeptEnd, NullOptions, PadSide, RowSize};
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
-
-/// The field metadata of lists that all have one length in a batch, which the longest list decides.
-const PADDED: (&str, &str) = ("forebay:padded", "longest");
 
 /// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
 ///
@@ -189,8 +186,8 @@ impl Pad {
         match self.length() {
             Some(length) => Field::new(name, DataType::FixedSizeList(item, length as i32), false),
             None => {
-                let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);
-                Field::new(name, DataType::LargeList(item), false).with_metadata(metadata)
+                let rows = LongestRows::new(self.value, self.side, self.multiple.unwrap_or(1));
+                Field::new(name, DataType::LargeList(item), false).with_metadata(rows.metadata())
             }
         }
     }

@@ -9,6 +9,8 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
+use crate::column::LongestRows;
+
 /// The column with the number of each row's source.
 pub(in crate::loader) const SOURCE: &str = "source";
 
@@ -74,7 +76,13 @@ impl Joiner {
             let parts: Vec<ArrayRef> = batches.iter().map(of).collect();
             match parts.as_slice() {
                 [one] => Ok(one.clone()),
-                parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).or_fail(),
+                _ => {
+                    let parts = match LongestRows::of_field(self.schema.field(number)) {
+                        Some(rows) => rows.evened(parts)?,
+                        None => parts,
+                    };
+                    concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).or_fail()
+                }
             }
         };
         let mut columns: Vec<ArrayRef> = (0..stored).map(column).collect::<Result<_>>()?;
@@ -103,7 +111,7 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
             ErrorKind::Invalid,
             format!("column {name:?} of source {source} is {there}, but {here} in an earlier source"),
         )
-        .hint("give them the same type with `cast`, `decode` or `encode`, or other names with `rename`"));
+        .hint("give them the same type with `cast`, `decode`, `encode` or `pad`, or other names with `rename`"));
     }
     let nullable = known.is_nullable() || other.is_nullable();
     Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))

@@ -84,7 +84,7 @@ impl Decoder {
         };
         let mut taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
         let bytes = bytes_of(&info, &part, channels);
-        let mut out = Destination::of(&part, bytes, (&mut *shown, &frames), &mut stages.pixels);
+        let mut out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
         if self.decode_own(&opened, &part, &markers, channels, out.bytes()) {
             self.idle = Some(opened.close());
         } else {
@@ -94,7 +94,7 @@ impl Decoder {
                 taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
             }
             let bytes = bytes_of(&info, &part, channels);
-            out = Destination::of(&part, bytes, (&mut *shown, &frames), &mut stages.pixels);
+            out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
             self.decode_with_library(opened, &part, &markers, channels, out.bytes())?;
         }
         if let Destination::Slot(_) = out {
@@ -122,7 +122,8 @@ impl<'a> Destination<'a> {
     fn of(
         part: &ReducedRegion,
         bytes: usize,
-        (shown, frames): (&'a mut [Shown<'_>], &[Frame]),
+        shown: &'a mut [Shown<'_>],
+        frames: &[Frame],
         pixels: &'a mut Buffer,
     ) -> Self {
         match slot_of_decoded(shown, frames, part.rect)
