@@ -426,6 +426,26 @@ def test_a_mask_that_one_source_makes_is_made_by_all_that_have_the_column(tmp_pa
         fb.Mix([(plain, 1), (padded, 1)], batch_size=2)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_rows_padded_to_the_longest_list_have_one_length_in_a_joined_batch(tmp_path: Path, side: Any) -> None:
+    lists = {"a": [[1, 2, 3]] * 6, "b": [[4] * 7, [5]] * 3}
+    for name, tokens in lists.items():
+        pq.write_table(pa.table({"tokens": tokens}), tmp_path / f"{name}.parquet")
+
+    def source(name: str, pad: fb.Pad) -> fb.Loader:
+        return fb.Loader(tmp_path / f"{name}.parquet", pad={"tokens": pad})
+
+    pad = fb.Pad(value=-1, side=side, mask=True)
+    with fb.Mix([(source("a", pad), 1), (source("b", pad), 1)], batch_size=4) as mix:
+        batches = list(mix)
+    assert [batch["tokens"].shape for batch in batches] == [(4, 7)] * 3
+    found = [list(row[own]) for batch in batches for row, own in zip(batch["tokens"], batch["tokens.mask"], strict=True)]
+    assert sorted(found) == sorted([*lists["a"], *lists["b"]])
+    assert all((batch["tokens"][~batch["tokens.mask"]] == -1).all() for batch in batches)
+    with pytest.raises(fb.InvalidError, match='column "tokens" of source 1 is'):
+        fb.Mix([(source("a", pad), 1), (source("b", fb.Pad(value=-2, side=side, mask=True)), 1)], batch_size=4)
+
+
 def test_a_mask_of_views_is_made_by_all_sources_that_have_a_view(documented: Path, tmp_path: Path) -> None:
     images = pq.read_table(documented / "data" / "train").column("image")[:8].to_pylist()
     pq.write_table(pa.table({"image": images, "id": range(8)}), tmp_path / "whole.parquet")

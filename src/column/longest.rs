@@ -104,7 +104,9 @@ mod tests {
     #[test]
     fn joined_rows_have_the_length_of_the_longest() {
         let floats = |values: &[f32], row| column(Arc::new(Float32Array::from(values.to_vec())), row);
-        for (side, expected) in [(PadSide::Right, [1.0, -1.0, 2.0, -1.0]), (PadSide::Left, [-1.0, 1.0, -1.0, 2.0])] {
+        for (side, expected) in
+            [(PadSide::Right, [1.0, -1.0, 2.0, -1.0]), (PadSide::Left, [-1.0, 1.0, -1.0, 2.0])]
+        {
             let rows = LongestRows::new(-1.0, side, 1);
             let field = Field::new("a", DataType::Null, false).with_metadata(rows.metadata());
             let rows = LongestRows::of_field(&field).unwrap();
@@ -122,6 +124,9 @@ mod tests {
         let rows = LongestRows::new(f64::INFINITY, PadSide::Right, 1);
         let evened = rows.evened(vec![flags(&[true], 1), flags(&[true, false], 2)]).unwrap();
         assert_eq!(evened, [flags(&[true, false], 2), flags(&[true, false], 2)]);
-        assert_eq!(rows.filler(&DataType::Float32).unwrap().as_ref(), &Float32Array::from(vec![f32::INFINITY]) as &dyn Array);
+        assert_eq!(
+            rows.filler(&DataType::Float32).unwrap().as_ref(),
+            &Float32Array::from(vec![f32::INFINITY]) as &dyn Array
+        );
     }
 }

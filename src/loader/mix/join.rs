@@ -111,7 +111,9 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
             ErrorKind::Invalid,
             format!("column {name:?} of source {source} is {there}, but {here} in an earlier source"),
         )
-        .hint("give them the same type with `cast`, `decode`, `encode` or `pad`, or other names with `rename`"));
+        .hint(
+            "give them the same type with `cast`, `decode`, `encode` or `pad`, or other names with `rename`",
+        ));
     }
     let nullable = known.is_nullable() || other.is_nullable();
     Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))
