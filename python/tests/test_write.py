@@ -369,6 +369,20 @@ def test_json_lines_are_rows(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out2").equals(table)
 
 
+def test_whole_numbers_of_64_bits_are_uint64_beside_small_ones(tmp_path: Path) -> None:
+    most = 2**64 - 1
+    for number, pair in enumerate([(1, most), (most, 1)]):
+        source = tmp_path / f"{number}.jsonl"
+        source.write_text("".join(json.dumps({"h": value, "l": [value, 7]}) + "\n" for value in pair))
+        table = tmp_path / f"{number}.csv"
+        table.write_text("h\n" + "".join(f"{value}\n" for value in pair))
+        for name in (source, table):
+            write(name, tmp_path / f"out-{name.name}")
+            read = pq.read_table(tmp_path / f"out-{name.name}")
+            assert read.schema.field("h").type == pa.uint64() and read["h"].to_pylist() == list(pair)
+        assert pq.read_table(tmp_path / f"out-{source.name}")["l"].to_pylist() == [[value, 7] for value in pair]
+
+
 def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None:
     source = tmp_path / "rows.jsonl"
     source.write_text('{"a": 1}\n{"a": "x"}\n')
@@ -378,8 +392,9 @@ def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None
     assert pq.read_table(tmp_path / "out")["a"].to_pylist() == ["1", "x"]
     source.write_text('{"a": 1}\n{"a": \n')
     assert "line 2" in refused(source, tmp_path / "out2")
-    source.write_text('{"a": 1}\n{"a": 9223372036854775808}\n')
-    assert "--text a" in refused(source, tmp_path / "out2")
+    source.write_text('{"a": [-1]}\n{"a": [9223372036854775808]}\n')
+    error = refused(source, tmp_path / "out2")
+    assert "a[] is a whole number of 2^63 or more here and a whole number below 0 before" in error and "--text a" in error
     deep = "[" * 60 + "1" + "]" * 60
     source.write_text(f'{{"a": {deep}}}\n')
     assert "levels deep" in refused(source, tmp_path / "out2")
@@ -401,6 +416,9 @@ def test_base64_is_bytes(tmp_path: Path) -> None:
     source.write_text('{"image": "no base64!"}\n')
     error = refused(source, tmp_path / "out2", "--base64", "image")
     assert "base64" in error and 'column "image"' in error
+    # The mended table is another one, and the failed run completed no file.
+    source.write_text('{"image": "AAAA"}\n')
+    assert write(source, tmp_path / "out2", "--base64", "image")["rows"] == 1
 
 
 @pytest.mark.parametrize("form", ["file", "lz4", "stream"])
