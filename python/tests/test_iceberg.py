@@ -383,7 +383,7 @@ def test_a_file_that_is_gone_is_named_with_the_snapshot_that_needs_it(
     for file in (moved / "data").rglob("*.parquet"):
         file.unlink()
     with pytest.raises(
-        fb.NotFoundError, match=r"moved.*\.parquet.*version \d+ of the table has this file, and it is gone"
+        fb.NotFoundError, match=r"moved.*\.parquet.*snapshot \d+ of the table has this file, and it is gone"
     ):
         list(loader)
 

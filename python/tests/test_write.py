@@ -224,7 +224,11 @@ def test_damaged_tars_are_refused(tmp_path: Path) -> None:
     assert "two files .jpg" in refused(twice, tmp_path / "out")
     words = tmp_path / "words.tar"
     tar_of(words, [("a.cls", b"cat")])
-    assert "whole number" in refused(words, tmp_path / "out")
+    error = refused(words, tmp_path / "out")
+    assert "whole number" in error and "--text cls writes" in error
+    write(words, tmp_path / "out", "--text", "cls")
+    assert pq.read_table(tmp_path / "out")["cls"].to_pylist() == ["cat"]
+    assert 'no column "label"' in refused(words, tmp_path / "out2", "--text", "label")
 
 
 def test_tars_are_read_whole_or_refused(tmp_path: Path) -> None:
@@ -270,6 +274,14 @@ def test_tars_are_read_whole_or_refused(tmp_path: Path) -> None:
     assert refused(latin, tmp_path / "out")
 
 
+def test_a_row_of_a_tar_with_two_images_is_told(tmp_path: Path) -> None:
+    tar_of(tmp_path / "two.tar", [("a.jpg", b"1"), ("b.jpg", b"2"), ("b.png", b"3")])
+    process = start(tmp_path / "two.tar", tmp_path / "out")
+    _, err = process.communicate()
+    assert process.returncode == 0 and "no column image, but one for each ending: b in two.tar has jpg and png" in err
+    assert pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).names == ["__key__", "jpg", "png"]
+
+
 def test_a_quotation_that_is_not_closed_swallows_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('a,b\n1,"x\n2,y\n')
     assert "not closed" in refused(tmp_path / "a.csv", tmp_path / "out")
@@ -289,10 +301,14 @@ def test_other_files_and_links_are_told(photos: Path, tmp_path: Path) -> None:
     (folder / "cat2" / "empty.jpg").touch()
     (folder / "cat2" / "loop").symlink_to(folder)
     (folder / "list.txt").touch()
+    (folder / "cat2" / "._mac.jpg").touch()
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "h.jpg").touch()
     process = start(folder, tmp_path / "out", "--shuffle")
     out, err = process.communicate()
     assert process.returncode == 0 and "61 rows" in out
     assert "1 file" in err and "hold nothing: 1 image" in err
+    assert "begin with a dot: 2 of the files and folders" in err
     again, _ = start(folder, tmp_path / "out", "--shuffle").communicate()
     assert "1 file had been completed before" in again
 
@@ -369,6 +385,20 @@ def test_json_lines_are_rows(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out2").equals(table)
 
 
+def test_whole_numbers_of_64_bits_are_uint64_beside_small_ones(tmp_path: Path) -> None:
+    most = 2**64 - 1
+    for number, pair in enumerate([(1, most), (most, 1)]):
+        source = tmp_path / f"{number}.jsonl"
+        source.write_text("".join(json.dumps({"h": value, "l": [value, 7]}) + "\n" for value in pair))
+        table = tmp_path / f"{number}.csv"
+        table.write_text("h\n" + "".join(f"{value}\n" for value in pair))
+        for name in (source, table):
+            write(name, tmp_path / f"out-{name.name}")
+            read = pq.read_table(tmp_path / f"out-{name.name}")
+            assert read.schema.field("h").type == pa.uint64() and read["h"].to_pylist() == list(pair)
+        assert pq.read_table(tmp_path / f"out-{source.name}")["l"].to_pylist() == [[value, 7] for value in pair]
+
+
 def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None:
     source = tmp_path / "rows.jsonl"
     source.write_text('{"a": 1}\n{"a": "x"}\n')
@@ -378,8 +408,9 @@ def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None
     assert pq.read_table(tmp_path / "out")["a"].to_pylist() == ["1", "x"]
     source.write_text('{"a": 1}\n{"a": \n')
     assert "line 2" in refused(source, tmp_path / "out2")
-    source.write_text('{"a": 1}\n{"a": 9223372036854775808}\n')
-    assert "--text a" in refused(source, tmp_path / "out2")
+    source.write_text('{"a": [-1]}\n{"a": [9223372036854775808]}\n')
+    error = refused(source, tmp_path / "out2")
+    assert "a[] is a whole number of 2^63 or more here and a whole number below 0 before" in error and "--text a" in error
     deep = "[" * 60 + "1" + "]" * 60
     source.write_text(f'{{"a": {deep}}}\n')
     assert "levels deep" in refused(source, tmp_path / "out2")
@@ -401,6 +432,9 @@ def test_base64_is_bytes(tmp_path: Path) -> None:
     source.write_text('{"image": "no base64!"}\n')
     error = refused(source, tmp_path / "out2", "--base64", "image")
     assert "base64" in error and 'column "image"' in error
+    # The mended table is another one, and the failed run completed no file.
+    source.write_text('{"image": "AAAA"}\n')
+    assert write(source, tmp_path / "out2", "--base64", "image")["rows"] == 1
 
 
 @pytest.mark.parametrize("form", ["file", "lz4", "stream"])
@@ -534,6 +568,7 @@ def test_coco_gives_boxes_and_classes(photos: Path, tmp_path: Path) -> None:
     process = start(photos, tmp_path / "out", "--coco", file)
     _, err = process.communicate()
     assert process.returncode == 0 and "1 crowd" in err and "2 outlines" in err
+    assert "do not list them: 54 images" in err
     table = pq.read_table(tmp_path / "out")
     assert table["boxes"].to_pylist()[:3] == [[[1, 2, 3.5, 4], [9, 9, 2, 2]], [], [[5, 6, 7, 8]]]
     assert table["labels"].to_pylist()[:3] == [[1, 0], [], [0]]
@@ -544,11 +579,18 @@ def test_coco_gives_boxes_and_classes(photos: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(batch["boxes"][0], [[2, 4, 7, 8], [18, 18, 4, 4]])
     annotations["categories"].append({"id": 7, "name": "again"})
     file.write_text(json.dumps(annotations))
-    assert "two categories" in refused(photos, tmp_path / "out2", "--coco", file)
+    assert 'the categories "train" and "again" have one identifier, 7' in refused(photos, tmp_path / "out2", "--coco", file)
     annotations["categories"].pop()
-    annotations["annotations"][0]["category_id"] = 1
+    for key, noun, where in [("category_id", "category", "categories"), ("image_id", "image", "images")]:
+        before = annotations["annotations"][1][key]
+        annotations["annotations"][1][key] = 555
+        file.write_text(json.dumps(annotations))
+        sentence = f'the annotation with the id 2 is of {noun} 555, which is not among the "{where}" (add it'
+        assert sentence in refused(photos, tmp_path / "out2", "--coco", file)
+        annotations["annotations"][1][key] = before
+    annotations["images"][3]["id"] = 100
     file.write_text(json.dumps(annotations))
-    assert "no category 1" in refused(photos, tmp_path / "out2", "--coco", file)
+    assert f"the images {names[0]} and {names[3]} have one identifier, 100" in refused(photos, tmp_path / "out2", "--coco", file)
     assert "no file" in (error := refused(tmp_path, tmp_path / "out2", "--coco", file)).lower() or "No such file" in error
 
 
@@ -580,8 +622,9 @@ def test_yolo_gives_boxes_in_pixels(names: str, tmp_path: Path) -> None:
     (labels / "2.txt").write_text("0 0.1 0.1 0.2 0.2 0.3 0.3 0.4\n")
     error = refused(images, tmp_path / "out2", "--yolo")
     assert "2.txt" in error and "line 1" in error
-    (labels / "2.txt").write_text("2 0.1 0.1 0.2 0.2\n")
-    assert "class 2" in refused(images, tmp_path / "out2", "--yolo")
+    (labels / "2.txt").write_text("\n2 0.1 0.1 0.2 0.2\n")
+    error = refused(images, tmp_path / "out2", "--yolo")
+    assert "2.txt: line 2 has the class 2, and the names are those of 0 to 1" in error
     (labels / "2.txt").write_text("1 20 20 10 10\n")
     assert "from 0 to 1" in refused(images, tmp_path / "out2", "--yolo")
 

@@ -330,7 +330,32 @@ fn footers_are_not_read_before_their_rows_are() {
     assert_eq!(dataset.rows(), 5);
     let mut epoch = dataset.loader().batch_size(2).build().unwrap().epoch(0);
     let error = epoch.find_map(Result::err).unwrap().to_string();
-    assert!(error.contains("version 77 of the table has this file, and it is gone"), "{error}");
+    assert!(error.contains("snapshot 77 of the table has this file, and it is gone"), "{error}");
+}
+
+#[test]
+fn the_error_of_a_file_that_is_gone_names_the_snapshot() {
+    let mut table = IcebergTable::of_ids();
+    let rows = vec![table.ids("a", 0..10)];
+    let deleted = vec![table.positions("d", &[("a", 3)])];
+    table.add(1, rows).add(2, deleted).write();
+    let metadata = table.path().join("metadata");
+    let lists = fs::read_dir(metadata).unwrap().map(|entry| entry.unwrap().path());
+    let avro: Vec<_> = lists.filter(|path| path.extension().is_some_and(|ending| ending == "avro")).collect();
+    assert!(avro.len() > 2, "a list of manifests and two manifests");
+    for path in avro.into_iter().chain([table.path().join("a"), table.path().join("d")]) {
+        let away = path.with_extension("gone");
+        fs::rename(&path, &away).unwrap();
+        let error = table.open().map_or_else(|error| error, |dataset| laws::failure(&dataset));
+        let said = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{said}");
+        assert!(said.contains("snapshot 77 of the table has this file, and it is gone"), "{said}");
+        assert!(
+            said.contains("open the newest one; otherwise restore the file") && !said.contains("FSCK"),
+            "{said}"
+        );
+        fs::rename(away, path).unwrap();
+    }
 }
 
 /// Returns a file whose manifest has the bounds of its ids.

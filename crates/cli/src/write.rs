@@ -32,6 +32,7 @@ use std::path::PathBuf;
 use forebay_base::{Error, Place, Result};
 use serde::Serialize;
 
+use self::archives::Archives;
 use self::job::Job;
 use self::source::WriteSource;
 use super::console::{Console, note};
@@ -68,7 +69,7 @@ pub(crate) struct Args {
     /// Columns of CSV and JSON that hold base64 or data URIs: the bytes are written
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     base64: Vec<String>,
-    /// Columns of CSV and JSON that stay text, whatever their values look like
+    /// Columns of CSV, JSON and tars that are text, whatever their values look like
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     text: Vec<String>,
     /// Size of a row group, such as 16MiB [default: 32 MiB, or less so that there are sixteen]
@@ -178,13 +179,13 @@ fn describe(report: &WriteReport, args: &Args) -> String {
 
 impl Args {
     /// Finds out what is to be written, and what to tell of the files that are not.
-    fn source(&self) -> Result<(WriteSource, Option<String>)> {
+    fn source(&self) -> Result<(WriteSource, Vec<String>)> {
         let place = || Place::file(self.from.display().to_string());
         let (source, left_out) = match (&self.coco, self.yolo) {
             (Some(annotations), _) => {
-                (WriteSource::Rows(Box::new(coco::open(&self.from, annotations)?)), None)
+                (WriteSource::Rows(Box::new(coco::open(&self.from, annotations)?)), Vec::new())
             }
-            (None, true) => (WriteSource::Rows(Box::new(yolo::open(&self.from)?)), None),
+            (None, true) => (WriteSource::Rows(Box::new(yolo::open(&self.from)?)), Vec::new()),
             (None, false) => {
                 let columns = cells::NamedColumns {
                     files: self.files.clone(),
@@ -200,7 +201,8 @@ impl Args {
             return Err(error.at(place()).hint("leave it out: loaders shuffle rows as they read them"));
         }
         if source.kind() != "CSV" && source.kind() != "JSON" {
-            let given = [("--files", &self.files), ("--base64", &self.base64), ("--text", &self.text)];
+            let text = if source.kind() == Archives::KIND { &[][..] } else { &self.text };
+            let given = [("--files", &self.files[..]), ("--base64", &self.base64), ("--text", text)];
             if let Some((option, _)) = given.iter().find(|(_, columns)| !columns.is_empty()) {
                 let cause =
                     format!("{option} names columns of CSV and JSON, and this folder has {}", source.kind());

@@ -244,7 +244,39 @@ pub enum FileVersion {
     ETag(Arc<str>),
     /// The version of the table to which the file belongs. The name is enough then, because a table never
     /// writes a file twice.
-    OfTable(u64),
+    OfTable(TableMark),
+}
+
+/// The version of a table to which a file belongs, with the words of its format for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableMark {
+    /// The number of the version.
+    pub version: u64,
+    /// The words for messages.
+    pub words: &'static VersionWords,
+}
+
+/// The words of a table format for a version of a table.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct VersionWords {
+    /// The noun, such as "snapshot".
+    pub noun: &'static str,
+    /// What to do if a file is gone.
+    pub when_gone: &'static str,
+}
+
+impl TableMark {
+    /// The error for a file that is gone.
+    pub fn gone(&self) -> Error {
+        let cause = format!("{self} of the table has this file, and it is gone");
+        Error::new(ErrorKind::NotFound, cause).hint(self.words.when_gone)
+    }
+}
+
+impl fmt::Display for TableMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.words.noun, self.version)
+    }
 }
 
 impl FileVersion {

@@ -286,7 +286,7 @@ fn expire(table: &Committed, first: u64) {
     let error = held.epoch(0).find_map(Result::err).unwrap();
     let said = error.to_string();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{said}");
-    assert!(said.contains(&format!("version {first} of the table has this file, and it is gone")), "{said}");
+    assert!(said.contains(&format!("snapshot {first} of the table has this file, and it is gone")), "{said}");
     assert!(gone.iter().any(|name| said.contains(&format!("/{name}"))), "{said}");
     table.describe(1);
     let error = table.at(first).err().unwrap();

@@ -36,6 +36,8 @@ pub(super) struct Archives {
     schema: SchemaRef,
     /// The number of files that belong to no row.
     others: u64,
+    /// A row with two images, for which each ending of images is a column.
+    with_two_images: Option<usize>,
 }
 
 /// Neighbouring files of a tar.
@@ -71,8 +73,10 @@ enum MemberForm {
 }
 
 impl Archives {
-    /// Reads the headers of all files of all tars, and not their contents.
-    pub(super) fn open(tars: Vec<DiskFile>) -> Result<Self> {
+    pub(super) const KIND: &str = "WebDataset tars";
+
+    /// Reads the headers of all files of all tars, and not their contents. The columns `texts` are text.
+    pub(super) fn open(tars: Vec<DiskFile>, texts: &[String]) -> Result<Self> {
         let read: Vec<(Vec<TarRow>, u64)> = tars
             .par_iter()
             .enumerate()
@@ -83,7 +87,16 @@ impl Archives {
         if samples.is_empty() {
             return Err(Error::invalid("the tars hold no files").hint("there is nothing to write"));
         }
-        let columns = columns(&samples)?;
+        let with_two_images = samples.iter().position(|sample| sample.images().count() > 1);
+        let mut columns = columns(&samples, with_two_images.is_none())?;
+        for name in texts {
+            let Some(column) = columns.iter_mut().find(|column| column.name == *name) else {
+                let error = Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}"));
+                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                return Err(error.hint(format!("there are {}", names.join(", "))));
+            };
+            column.form = MemberForm::Text;
+        }
         let field = |column: &MemberColumn| {
             let of = match column.form {
                 MemberForm::Bytes => DataType::Binary,
@@ -109,7 +122,7 @@ impl Archives {
         let mut features = vec![(KEY, Feature::Value("string"))];
         features.extend(columns.iter().map(|column| (column.name.as_str(), feature(column))));
         let schema = Arc::new(Schema::new(fields).with_metadata(features::notes(&features)));
-        Ok(Archives { tars, samples, columns, schema, others })
+        Ok(Archives { tars, samples, columns, schema, others, with_two_images })
     }
 
     /// The files of a column in these rows.
@@ -149,6 +162,7 @@ impl Archives {
                 let start: String = text.iter().flat_map(|text| text.chars()).take(SHOWN_CHARS).collect();
                 Error::new(ErrorKind::Corrupt, format!("a file .cls holds no whole number: {start:?}"))
                     .at(place(row))
+                    .hint(format!("--text {} writes the column as text", column.name))
             })
         };
         let numbers: Vec<Option<i64>> = texts.iter().enumerate().map(number).collect::<Result<_>>()?;
@@ -158,7 +172,7 @@ impl Archives {
 
 impl RowSource for Archives {
     fn kind(&self) -> &'static str {
-        "WebDataset tars"
+        Archives::KIND
     }
 
     fn schema(&self) -> SchemaRef {
@@ -189,9 +203,28 @@ impl RowSource for Archives {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let others = counted(self.others, "file");
-        let remark = format!("left out, since their names have no ending: {others}");
-        if self.others > 0 { vec![remark] } else { Vec::new() }
+        let mut remarks = Vec::new();
+        if self.others > 0 {
+            let others = counted(self.others, "file");
+            remarks.push(format!("left out, since they are notes or have no ending: {others}"));
+        }
+        if let Some(row) = self.with_two_images {
+            let TarRow { tar, key, .. } = &self.samples[row];
+            let endings: Vec<&str> = self.samples[row].images().collect();
+            remarks.push(format!(
+                "no column {IMAGE}, but one for each ending: {key} in {} has {}",
+                self.tars[*tar].relative,
+                endings.join(" and ")
+            ));
+        }
+        remarks
+    }
+}
+
+impl TarRow {
+    /// The endings of its images.
+    fn images(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str).filter(|ending| IMAGE_ENDINGS.contains(ending))
     }
 }
 
@@ -299,13 +332,11 @@ fn split(name: &str) -> Option<(&str, String)> {
     is_row.then(|| (key, ending.to_ascii_lowercase()))
 }
 
-/// A column for each ending. Images are one column if no row has two of them. A dot would part a column
-/// from a field of it, and becomes an underscore.
-fn columns(samples: &[TarRow]) -> Result<Vec<MemberColumn>> {
+/// A column for each ending. Images are one column if no row has two of them (`has_one_image`). A dot would
+/// part a column from a field of it, and becomes an underscore.
+fn columns(samples: &[TarRow], has_one_image: bool) -> Result<Vec<MemberColumn>> {
     let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
     let is_image = |ending: &str| IMAGE_ENDINGS.contains(&ending);
-    let images = |sample: &TarRow| sample.members.keys().filter(|ending| is_image(ending)).count();
-    let has_one_image = samples.iter().all(|sample| images(sample) <= 1);
     let mut columns: Vec<MemberColumn> = Vec::new();
     for ending in endings {
         let name = match has_one_image && is_image(ending) {

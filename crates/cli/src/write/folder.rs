@@ -8,6 +8,7 @@ use forebay_base::{Error, Result};
 use super::read::{place, unreadable};
 use super::sizes::plain_name;
 use crate::image_endings::IMAGE_ENDINGS;
+use crate::units::count;
 
 /// A file that was found.
 #[derive(Clone)]
@@ -16,6 +17,24 @@ pub(super) struct DiskFile {
     /// Its path from the folder that was searched, with `/` between folders.
     pub(super) relative: String,
     pub(super) bytes: u64,
+}
+
+/// The files in and below a folder.
+#[derive(Default)]
+pub(super) struct FoundFiles {
+    pub(super) files: Vec<DiskFile>,
+    /// The number of files and folders that are passed over, since their names begin with a dot.
+    hidden: u64,
+}
+
+impl FoundFiles {
+    /// The remark on what is passed over.
+    pub(super) fn hidden_remark(&self) -> Option<String> {
+        let hidden = count(self.hidden);
+        let remark =
+            format!("left out, since their names begin with a dot: {hidden} of the files and folders");
+        (self.hidden > 0).then_some(remark)
+    }
 }
 
 /// A kind of files.
@@ -87,21 +106,22 @@ pub(super) fn kind(found: &[DiskFile]) -> Option<FoundKind> {
 
 /// All files in and below `from`, without hidden ones, in the order of their relative paths; or `from`
 /// itself.
-pub(super) fn find(from: &Path) -> Result<Vec<DiskFile>> {
+pub(super) fn find(from: &Path) -> Result<FoundFiles> {
     let about = fs::metadata(from).map_err(|error| unreadable(from, &error))?;
     if about.is_file() {
         let relative = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok(vec![DiskFile { path: from.to_owned(), relative, bytes: about.len() }]);
+        let files = vec![DiskFile { path: from.to_owned(), relative, bytes: about.len() }];
+        return Ok(FoundFiles { files, hidden: 0 });
     }
-    let mut found = Vec::new();
+    let mut found = FoundFiles::default();
     search(from, "", &mut Vec::new(), &mut found)?;
-    found.sort_by(|a, b| a.relative.cmp(&b.relative));
+    found.files.sort_by(|a, b| a.relative.cmp(&b.relative));
     Ok(found)
 }
 
 /// Adds the files of a folder and of those in it. `above` has the real paths of the folders above, so that a
 /// link to one of them is not followed.
-fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Vec<DiskFile>) -> Result<()> {
+fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut FoundFiles) -> Result<()> {
     let real = folder.canonicalize().map_err(|error| unreadable(folder, &error))?;
     if above.contains(&real) {
         return Ok(());
@@ -116,6 +136,7 @@ fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Vec
             return Err(Error::invalid("the name of a file is not UTF-8").at(place(&path)).hint("rename it"));
         };
         if name.starts_with('.') {
+            found.hidden += 1;
             continue;
         }
         let relative = format!("{prefix}{name}");
@@ -124,7 +145,7 @@ fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Vec
         if about.is_dir() {
             search(&path, &format!("{relative}/"), above, found)?;
         } else if about.is_file() {
-            found.push(DiskFile { path, relative, bytes: about.len() });
+            found.files.push(DiskFile { path, relative, bytes: about.len() });
         }
     }
     above.pop();

@@ -17,9 +17,11 @@ use crate::units::counted;
 
 /// Recognises the files of a folder by their names.
 ///
-/// Returns a remark on the other files as well.
-pub(super) fn open(from: &Path, columns: NamedColumns) -> Result<(WriteSource, Option<String>)> {
+/// Returns remarks on the other files as well.
+pub(super) fn open(from: &Path, columns: NamedColumns) -> Result<(WriteSource, Vec<String>)> {
     let found = folder::find(from)?;
+    let hidden = found.hidden_remark();
+    let found = found.files;
     let Some(kind) = folder::kind(&found) else {
         let names: Vec<String> = found.iter().take(3).map(|file| file.relative.clone()).collect();
         let cause = match names.is_empty() {
@@ -42,13 +44,14 @@ pub(super) fn open(from: &Path, columns: NamedColumns) -> Result<(WriteSource, O
     let others = others.iter().filter(is_other).count() as u64;
     let remark = (others > 0)
         .then(|| format!("left out, since they are not {}: {}", kind.noun(), counted(others, "file")));
+    let remarks = remark.into_iter().chain(hidden).collect();
     let source = match kind {
         FoundKind::Image => WriteSource::Rows(Box::new(ClassFolders::open(files)?)),
-        FoundKind::Tar => WriteSource::Rows(Box::new(Archives::open(files)?)),
+        FoundKind::Tar => WriteSource::Rows(Box::new(Archives::open(files, &columns.text)?)),
         FoundKind::Csv => WriteSource::Tables(Box::new(CsvFiles::open(files, columns)?)),
         FoundKind::Json => WriteSource::Tables(Box::new(JsonFiles::open(files, columns)?)),
         FoundKind::Arrow => WriteSource::Tables(Box::new(ArrowFiles::open(files)?)),
         FoundKind::Mds => WriteSource::Tables(Box::new(MdsShards::open(&files)?)),
     };
-    Ok((source, remark))
+    Ok((source, remarks))
 }

@@ -18,6 +18,8 @@ use serde_json::Value;
 
 /// The largest whole number up to which float64 has all of them.
 const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+/// The largest whole number of int64.
+const MAX_SIGNED: u64 = i64::MAX as u64;
 
 /// The type of a column, as far as its values show it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,11 +28,11 @@ pub(super) enum ValueType {
     #[default]
     Null,
     Bool,
-    Int,
-    /// A whole number of more than 53 bits, which a float64 would change.
-    Wide,
-    /// A whole number that only 64 bits without a sign hold.
-    Unsigned,
+    /// Whole numbers from `least` to `most`, with 0 between them or as one of them.
+    Whole {
+        least: i64,
+        most: u64,
+    },
     Float,
     Text,
     List(Box<ValueType>),
@@ -39,12 +41,16 @@ pub(super) enum ValueType {
 
 impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             ValueType::Null => "null",
             ValueType::Bool => "a truth value",
-            ValueType::Int => "a whole number",
-            ValueType::Wide => "a whole number of more than 53 bits",
-            ValueType::Unsigned => "a whole number of 2^63 or more",
+            ValueType::Whole { most, .. } if most > MAX_SIGNED => "a whole number of 2^63 or more",
+            ValueType::Whole { most, .. } if most > MAX_EXACT => "a whole number above 2^53",
+            ValueType::Whole { least, .. } if least.unsigned_abs() > MAX_EXACT => {
+                "a whole number below -2^53"
+            }
+            ValueType::Whole { least: ..0, most: 0 } => "a whole number below 0",
+            ValueType::Whole { .. } => "a whole number",
             ValueType::Float => "a number",
             ValueType::Text => "text",
             ValueType::List(_) => "a list",
@@ -67,9 +73,7 @@ impl ValueType {
         Ok(match value {
             Value::Null => ValueType::Null,
             Value::Bool(_) => ValueType::Bool,
-            Value::Number(number) if number.is_i64() => ValueType::of_whole(number.as_i64().unwrap_or(0)),
-            Value::Number(number) if number.is_u64() => ValueType::Unsigned,
-            Value::Number(_) => ValueType::Float,
+            Value::Number(number) => ValueType::of_number(number.as_i64(), number.as_u64()),
             Value::String(_) => ValueType::Text,
             Value::Array(items) => {
                 let mut item = ValueType::Null;
@@ -101,22 +105,31 @@ impl ValueType {
             "true" | "false" | "True" | "False" | "TRUE" | "FALSE" => ValueType::Bool,
             _ if has_leading_zero => ValueType::Text,
             "-0" => ValueType::Float,
-            _ if is_decimal && field.parse::<i64>().is_ok() => {
-                ValueType::of_whole(field.parse().unwrap_or(0))
+            _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                match ValueType::of_number(field.parse().ok(), field.parse().ok()) {
+                    // More digits than a whole number has: an identifier.
+                    ValueType::Float => ValueType::Text,
+                    whole => whole,
+                }
             }
-            // More digits than a whole number has: an identifier.
-            _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => ValueType::Text,
             _ if is_decimal && field.parse::<f64>().is_ok_and(f64::is_finite) => ValueType::Float,
             _ if matches!(digits, "nan" | "NaN" | "inf" | "Infinity") => ValueType::Float,
             _ => ValueType::Text,
         }
     }
 
-    fn of_whole(number: i64) -> ValueType {
-        match number.unsigned_abs() <= MAX_EXACT {
-            true => ValueType::Int,
-            false => ValueType::Wide,
+    /// The type of a number that is, or is not, one of int64 and one of uint64.
+    fn of_number(signed: Option<i64>, unsigned: Option<u64>) -> ValueType {
+        match (signed, unsigned) {
+            (_, Some(most)) => ValueType::Whole { least: 0, most },
+            (Some(least), None) => ValueType::Whole { least, most: 0 },
+            (None, None) => ValueType::Float,
         }
+    }
+
+    /// Whether float64 has all these numbers.
+    fn is_exact(least: i64, most: u64) -> bool {
+        least.unsigned_abs().max(most) <= MAX_EXACT
     }
 
     /// Becomes the type that holds `other` as well.
@@ -124,9 +137,22 @@ impl ValueType {
         match (&mut *self, other) {
             (_, ValueType::Null) => {}
             (ValueType::Null, other) => *self = other,
-            (ValueType::Int, wider @ (ValueType::Float | ValueType::Wide)) => *self = wider,
-            (ValueType::Wide, ValueType::Int) => {}
-            (ValueType::Float, ValueType::Int) => {}
+            (ValueType::Whole { least, most }, ValueType::Whole { least: other_least, most: other_most }) => {
+                let (before, now) = match () {
+                    () if *least < 0 && other_most > MAX_SIGNED => ((*least, 0), (0, other_most)),
+                    () if *most > MAX_SIGNED && other_least < 0 => ((0, *most), (other_least, 0)),
+                    () => {
+                        (*least, *most) = ((*least).min(other_least), (*most).max(other_most));
+                        return Ok(());
+                    }
+                };
+                let whole = |(least, most)| ValueType::Whole { least, most };
+                return Err(Clash { inside: String::new(), before: whole(before), now: whole(now) });
+            }
+            (ValueType::Whole { least, most }, ValueType::Float) if Self::is_exact(*least, *most) => {
+                *self = ValueType::Float;
+            }
+            (ValueType::Float, ValueType::Whole { least, most }) if Self::is_exact(least, most) => {}
             (ValueType::List(item), ValueType::List(other)) => {
                 item.join(*other).map_err(|clash| clash.within("[]"))?;
             }
@@ -147,8 +173,8 @@ impl ValueType {
         match self {
             ValueType::Null | ValueType::Text => DataType::Utf8,
             ValueType::Bool => DataType::Boolean,
-            ValueType::Int | ValueType::Wide => DataType::Int64,
-            ValueType::Unsigned => DataType::UInt64,
+            ValueType::Whole { most, .. } if *most > MAX_SIGNED => DataType::UInt64,
+            ValueType::Whole { .. } => DataType::Int64,
             ValueType::Float => DataType::Float64,
             ValueType::List(item) => DataType::List(item_field(item)),
             // Parquet has no structures without fields: they are text of JSON.
@@ -180,11 +206,11 @@ pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<Arr
         ValueType::Bool => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>())
         }
-        ValueType::Int | ValueType::Wide => {
-            Arc::new(values.iter().map(|value| value.and_then(Value::as_i64)).collect::<Int64Array>())
-        }
-        ValueType::Unsigned => {
+        ValueType::Whole { most, .. } if *most > MAX_SIGNED => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_u64)).collect::<UInt64Array>())
+        }
+        ValueType::Whole { .. } => {
+            Arc::new(values.iter().map(|value| value.and_then(Value::as_i64)).collect::<Int64Array>())
         }
         ValueType::Float => {
             Arc::new(values.iter().map(|value| value.and_then(Value::as_f64)).collect::<Float64Array>())
@@ -232,17 +258,18 @@ pub(super) fn from_fields<'a>(fields: impl Iterator<Item = Option<&'a str>>, of:
             let truth = |field: &str| field.eq_ignore_ascii_case("true");
             Arc::new(fields.map(|field| filled(field).map(truth)).collect::<BooleanArray>())
         }
-        ValueType::Int | ValueType::Wide => {
+        ValueType::Whole { most, .. } if *most > MAX_SIGNED => {
+            Arc::new(fields.map(|field| filled(field)?.parse::<u64>().ok()).collect::<UInt64Array>())
+        }
+        ValueType::Whole { .. } => {
             Arc::new(fields.map(|field| filled(field)?.parse::<i64>().ok()).collect::<Int64Array>())
         }
         ValueType::Float => {
             Arc::new(fields.map(|field| filled(field)?.parse::<f64>().ok()).collect::<Float64Array>())
         }
-        ValueType::Null
-        | ValueType::Text
-        | ValueType::Unsigned
-        | ValueType::List(_)
-        | ValueType::Struct(_) => Arc::new(fields.collect::<StringArray>()) as Arc<dyn Array>,
+        ValueType::Null | ValueType::Text | ValueType::List(_) | ValueType::Struct(_) => {
+            Arc::new(fields.collect::<StringArray>()) as Arc<dyn Array>
+        }
     }
 }
 
@@ -254,19 +281,23 @@ mod tests {
 
     #[test]
     fn a_field_that_a_number_would_change_is_text() {
+        let whole = |least, most| ValueType::Whole { least, most };
         for (field, of) in [
-            ("7", ValueType::Int),
-            ("-7", ValueType::Int),
-            ("0", ValueType::Int),
+            ("7", whole(0, 7)),
+            ("-7", whole(-7, 0)),
+            ("0", whole(0, 0)),
+            ("18446744073709551615", whole(0, u64::MAX)),
             ("007", ValueType::Text),
             ("+7", ValueType::Text),
             ("99999999999999999999", ValueType::Text),
             ("1.5", ValueType::Float),
             ("-.5e3", ValueType::Float),
+            ("1.0000000000000000001", ValueType::Float),
+            ("-99999999999999999999", ValueType::Text),
             ("nan", ValueType::Float),
             ("infinite", ValueType::Text),
             ("True", ValueType::Bool),
-            ("9007199254740993", ValueType::Wide),
+            ("9007199254740993", whole(0, 9_007_199_254_740_993)),
             ("-0", ValueType::Float),
             ("1e400", ValueType::Text),
             ("", ValueType::Null),
@@ -291,6 +322,31 @@ mod tests {
             (clash.inside.as_str(), clash.before, clash.now),
             ("[].a", ValueType::Float, ValueType::Text)
         );
+    }
+
+    #[test]
+    fn whole_numbers_on_both_sides_of_2_to_the_63rd_have_a_type_unless_one_is_below_0() {
+        let joined = |fields: &[&str]| {
+            let mut of = ValueType::Null;
+            fields.iter().try_for_each(|field| of.join(ValueType::of_field(field))).map(|()| of.data_type())
+        };
+        for (fields, of) in [
+            (["1", "18446744073709551615"], DataType::UInt64),
+            (["9223372036854775808", "0"], DataType::UInt64),
+            (["-1", "9223372036854775807"], DataType::Int64),
+            (["9007199254740992", "0.5"], DataType::Float64),
+        ] {
+            assert_eq!(joined(&fields).ok(), Some(of), "{fields:?}");
+        }
+        for (fields, before, now) in [
+            (["-1", "18446744073709551615"], "a whole number below 0", "a whole number of 2^63 or more"),
+            (["9223372036854775808", "-1"], "a whole number of 2^63 or more", "a whole number below 0"),
+            (["0.5", "9007199254740993"], "a number", "a whole number above 2^53"),
+            (["-9007199254740993", "0.5"], "a whole number below -2^53", "a number"),
+        ] {
+            let Err(clash) = joined(&fields) else { panic!("{fields:?} have one type") };
+            assert_eq!((&*clash.before.to_string(), &*clash.now.to_string()), (before, now));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 use super::boxes::{AnnotatedImage, AnnotatedImages, BoxForm};
 use super::folder::{self, FoundKind};
 use super::read::{place, read_file, unreadable};
-use crate::units::{count, counted};
+use crate::units::counted;
 
 /// Programs round shares to a little above 1.
 const MAX_SHARE: f32 = 1.001;
@@ -24,13 +24,17 @@ const MAX_FOLDERS_UP: usize = 3;
 #[derive(Clone, Debug, PartialEq)]
 struct RelativeBox {
     class: i64,
+    /// The number of the line, from 1.
+    line: usize,
     /// The middle from left and top, width and height, as shares of the image.
     shares: [f32; 4],
 }
 
 /// The images of a folder with their annotations.
 pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
-    let mut found = folder::find(from)?;
+    let found = folder::find(from)?;
+    let mut remarks: Vec<String> = found.hidden_remark().into_iter().collect();
+    let mut found = found.files;
     found.retain(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Image));
     if found.is_empty() {
         let error = Error::invalid("the folder holds no images").at(place(from));
@@ -48,12 +52,15 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
     let has_names = names.is_some();
     let most = read.iter().flatten().flatten().map(|labelled| labelled.class).max().unwrap_or(-1);
     let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
-    if most >= classes.len() as i64 {
-        let cause = format!(
-            "{} names of classes are known, and a box has the class {most}",
-            count(classes.len() as u64)
-        );
-        return Err(Error::new(ErrorKind::Corrupt, cause).at(place(from)));
+    for (image, boxes) in found.iter().zip(&read) {
+        let unnamed = boxes.iter().flatten().find(|labelled| labelled.class >= classes.len() as i64);
+        if let Some(RelativeBox { class, line, .. }) = unnamed {
+            let last = classes.len() as i64 - 1;
+            let cause = format!("line {line} has the class {class}, and the names are those of 0 to {last}");
+            return Err(Error::new(ErrorKind::Corrupt, cause)
+                .at(place(&labels_of(&image.path)))
+                .hint("name the class in data.yaml, or mend the line"));
+        }
     }
     let images = found.into_iter().zip(read).map(|(file, boxes)| {
         let boxes = boxes.unwrap_or_default();
@@ -65,7 +72,6 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
             boxes: boxes.into_iter().map(|labelled| labelled.shares).collect(),
         }
     });
-    let mut remarks = Vec::new();
     if unlabelled > 0 {
         remarks.push(format!(
             "without a file of annotations, and so without boxes: {}",
@@ -79,15 +85,15 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
 }
 
 impl RelativeBox {
-    fn of_line(line: &str) -> Option<Self> {
-        let mut words = line.split_ascii_whitespace();
+    fn of_line(line: usize, text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
         let class = words.next()?.parse().ok().filter(|class| *class >= 0)?;
         let mut shares = [0.0; 4];
         for share in &mut shares {
             *share = words.next()?.parse().ok().filter(|share| (0.0..=MAX_SHARE).contains(share))?;
         }
         // Some programs add how sure they are of a box.
-        (words.count() <= 1).then_some(RelativeBox { class, shares })
+        (words.count() <= 1).then_some(RelativeBox { class, line, shares })
     }
 }
 
@@ -117,7 +123,7 @@ fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
     let lines =
         text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let boxes = lines.map(|(number, line)| {
-        RelativeBox::of_line(line).ok_or_else(|| {
+        RelativeBox::of_line(number + 1, line).ok_or_else(|| {
             let cause =
                 format!("line {} is not a class and four shares of the image, from 0 to 1", number + 1);
             let error = Error::new(ErrorKind::Unsupported, cause).at(Place::file(path.display().to_string()));
@@ -180,11 +186,11 @@ mod tests {
 
     #[test]
     fn a_line_is_a_class_and_four_shares() {
-        let half = RelativeBox::of_line("3 0.5 0.25 0.5 0.5").unwrap();
+        let half = RelativeBox::of_line(1, "3 0.5 0.25 0.5 0.5").unwrap();
         assert_eq!((half.class, half.shares), (3, [0.5, 0.25, 0.5, 0.5]));
-        assert_eq!(RelativeBox::of_line("3 0.5 0.25 0.5 0.5 0.99"), Some(half));
+        assert_eq!(RelativeBox::of_line(1, "3 0.5 0.25 0.5 0.5 0.99"), Some(half));
         for line in ["", "x 0 0 1 1", "-1 0 0 1 1", "1 0 0 1", "1 0 0 1 nan", "1 0 0 1 1 0 0 1"] {
-            assert_eq!(RelativeBox::of_line(line), None, "{line}");
+            assert_eq!(RelativeBox::of_line(1, line), None, "{line}");
         }
     }
 

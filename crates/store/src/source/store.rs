@@ -293,28 +293,22 @@ impl Store {
 
 /// The error for a failed read of a file of a table, which never writes a file again.
 fn of_table(error: Error, pin: &Pin) -> Error {
-    let FileVersion::OfTable(version) = &pin.version else { return error };
-    let (cause, hint) = match error.kind() {
-        ErrorKind::NotFound => (
-            format!("version {version} of the table has this file, and it is gone"),
-            "if it was vacuumed or expired, open a newer version; otherwise restore the file, or have the table's engine drop it from the \
-             log (FSCK REPAIR TABLE)",
-        ),
+    let FileVersion::OfTable(mark) = &pin.version else { return error };
+    match error.kind() {
+        ErrorKind::NotFound => mark.gone().at(error.place().clone()),
         ErrorKind::DatasetChanged => {
             let how =
                 error.cause().rsplit_once(": ").map_or_else(String::new, |(_, how)| format!(" ({how})"));
             let bytes = pin.size;
-            (
-                format!(
-                    "version {version} of the table says that this file has {bytes} bytes, and it is another one{how}"
-                ),
-                "restore the file that the table's engine wrote, or open another version",
-            )
+            let cause = format!(
+                "{mark} of the table says that this file has {bytes} bytes, and it is another one{how}"
+            );
+            Error::new(ErrorKind::Corrupt, cause)
+                .at(error.place().clone())
+                .hint("restore the file that the table's engine wrote, or open another version")
         }
-        _ => return error,
-    };
-    let kind = if error.kind() == ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Corrupt };
-    Error::new(kind, cause).hint(hint).at(error.place().clone())
+        _ => error,
+    }
 }
 
 /// The number of bytes of all ranges.

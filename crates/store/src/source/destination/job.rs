@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -32,7 +32,9 @@ impl Destination {
             Where::Local(folder) => self.resume_local(folder, record),
             Where::Remote { .. } => {
                 match self.remote_record().await? {
-                    Some(earlier) => self.check_same(&earlier, record)?,
+                    // A store has no locks: the other job may be at work.
+                    Some(earlier) if earlier != record => return Err(self.of_another()),
+                    Some(_) => {}
                     None => {
                         self.check_empty().await?;
                         self.write_record(record).await?;
@@ -66,18 +68,20 @@ impl Destination {
         }
         let mut earlier = String::new();
         file.read_to_string(&mut earlier).map_err(at)?;
-        if earlier.is_empty() {
-            self.check_holds_nothing(&hidden, JOB)?;
-            file.write_all(record.as_bytes()).map_err(at)?;
-        } else {
-            self.check_same(&earlier, record)?;
-        }
-        let mut complete = BTreeSet::new();
-        for folder in [&hidden, folder] {
-            let Ok(entries) = fs::read_dir(folder) else { continue };
-            complete.extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
-        }
+        let mut complete: BTreeSet<String> =
+            [&hidden, folder].into_iter().flat_map(|folder| names(folder)).collect();
         complete.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
+        if earlier != record {
+            if !complete.is_empty() {
+                return Err(self.of_another());
+            }
+            // The other job has completed nothing, and this one begins anew.
+            for name in names(&hidden).iter().filter(|name| name.ends_with(Self::UNFINISHED)) {
+                fs::remove_file(hidden.join(name)).map_err(at)?;
+            }
+            file.set_len(0).and_then(|()| file.rewind()).map_err(at)?;
+            file.write_all(record.as_bytes()).map_err(at)?;
+        }
         Ok(Resumed { complete, lock: Some(file) })
     }
 
@@ -98,17 +102,12 @@ impl Destination {
         }
     }
 
-    /// Refuses to continue another job.
-    fn check_same(&self, earlier: &str, record: &str) -> Result<()> {
-        match earlier == record {
-            true => Ok(()),
-            false => {
-                let cause = "the folder has the files of another run: of other files, or with other options";
-                Err(Error::invalid(cause)
-                    .at(self.place(""))
-                    .hint("repeat that command, or name another folder"))
-            }
-        }
+    /// The error of a place that belongs to another job.
+    fn of_another(&self) -> Error {
+        let cause = "the folder has the files of another run: of other files, or with other options";
+        Error::invalid(cause)
+            .at(self.place(""))
+            .hint("repeat that command, name another folder, or delete this one to begin anew")
     }
 
     /// The names of the files in a store.
@@ -158,6 +157,12 @@ impl Destination {
     }
 }
 
+/// The names of the files in a folder of this machine, if there is one.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -191,5 +196,18 @@ mod tests {
         assert!(!folder.join(HIDDEN).exists());
         drop(again);
         assert!(block_on(destination.resume("another")).is_err());
+    }
+
+    #[test]
+    fn a_job_begins_anew_where_another_one_has_completed_no_file() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("out");
+        let destination = Destination::parse(folder.to_str().unwrap(), &BTreeMap::new()).unwrap();
+        drop(block_on(destination.resume("a longer one")).unwrap());
+        let unfinished = destination.unfinished(&format!("a{}", Destination::UNFINISHED)).unwrap();
+        fs::write(&unfinished, "a").unwrap();
+        let another = block_on(destination.resume("another")).unwrap();
+        assert!(another.complete.is_empty() && !unfinished.exists());
+        assert_eq!(fs::read_to_string(folder.join(HIDDEN).join(JOB)).unwrap(), "another");
     }
 }

@@ -17,8 +17,8 @@ use super::checkpoint_pages;
 use super::format::{FoundFile, Sign, TableFolder, TableFormat};
 use crate::row_set::RowSet;
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
-    TableVersion, TrackedIds, time_shown,
+    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableMark,
+    TableStatistics, TableVersion, TrackedIds, VersionWords, time_shown,
 };
 
 /// The number of commits, or of files with deletion vectors, that are read at the same time.
@@ -37,6 +37,13 @@ const OWN_TIMES: &str = "delta.enableInCommitTimestamps";
 const OWN_TIMES_SINCE: &str = "delta.inCommitTimestampEnablementVersion";
 
 const SIGN: Sign = Sign { format: "Delta", folder: LOG_FOLDER, suffix: None, holds_parquet: true };
+
+/// The words for a version of a table.
+const WORDS: VersionWords = VersionWords {
+    noun: "version",
+    when_gone: "if it was vacuumed, open a newer version; otherwise restore the file, or have the table's engine drop it \
+                from the log (FSCK REPAIR TABLE)",
+};
 
 /// Delta Lake as a table format.
 pub(super) struct Delta;
@@ -129,7 +136,11 @@ impl<'a> Log<'a> {
                     .clone()
                     .zip(file.first_row_id)
                     .map(|(column, first)| TrackedIds { first, column }),
-                ..self.table.written(&file.path, file.size, table.version)?
+                ..self.table.written(
+                    &file.path,
+                    file.size,
+                    TableMark { version: table.version, words: &WORDS },
+                )?
             });
         }
         let identities = vec![format!("Delta {}", table.id).into()];

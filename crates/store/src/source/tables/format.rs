@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::root::TableRoot;
-use crate::snapshot::{AsOf, DataFile, FileVersion, Pin, Snapshot};
+use crate::snapshot::{AsOf, DataFile, FileVersion, Pin, Snapshot, TableMark};
 use crate::source::list;
 use crate::source::local::place;
 use crate::source::store::{Store, Volume};
@@ -119,12 +119,12 @@ impl TableFolder<'_> {
     }
 
     /// A file of the table, by its path below the folder and its size. The store is not asked for it. The
-    /// table, which has `version` now, must never write the file again.
+    /// table, which has the version `mark` now, must never write the file again.
     ///
     /// # Errors
     /// `Invalid` for a path that no file can have.
-    pub fn written(&self, relative: &str, size: u64, version: u64) -> Result<DataFile> {
-        list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(version)))
+    pub fn written(&self, relative: &str, size: u64, mark: TableMark) -> Result<DataFile> {
+        list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(mark)))
     }
 
     /// The locations outside of the table's folder that the user allows for its files.
@@ -134,7 +134,7 @@ impl TableFolder<'_> {
 
     /// A file outside of the table's folder, by its absolute path and its size, in the store of an allowed
     /// location, given by its place among [all](Self::allowed), or in the store of the table. A remote store
-    /// is not asked for it. The table, which has `version` now, must never write the file again.
+    /// is not asked for it. The table, which has the version `mark` now, must never write the file again.
     ///
     /// # Errors
     /// `Invalid` for a path that no file can have; on the local disk, any error of looking up the file.
@@ -143,19 +143,24 @@ impl TableFolder<'_> {
         allowed: Option<usize>,
         path: &str,
         size: u64,
-        version: u64,
+        mark: TableMark,
     ) -> Result<DataFile> {
         let allowed = allowed.and_then(|at| self.store.allowed.get(at));
         let volume = allowed.map_or(self.volume, |allowed| allowed.volume);
-        list::beside(self.store, volume, path, (size, FileVersion::OfTable(version))).await
+        list::beside(self.store, volume, path, (size, FileVersion::OfTable(mark))).await
     }
 
     /// The same file as it is now.
     ///
     /// # Errors
     /// `NotFound` if there is no such file, and any error of looking it up.
-    pub async fn found_beside(&self, allowed: Option<usize>, path: &str) -> Result<DataFile> {
-        let file = self.beside(allowed, path, 0, 0).await?;
+    pub async fn found_beside(
+        &self,
+        allowed: Option<usize>,
+        path: &str,
+        mark: TableMark,
+    ) -> Result<DataFile> {
+        let file = self.beside(allowed, path, 0, mark).await?;
         let pin = list::pinned(self.store, file.volume, &file.pin.path).await?;
         let pin = pin.ok_or_else(|| Error::new(ErrorKind::NotFound, "file not found").at(file.place()))?;
         Ok(DataFile { pin, ..file })

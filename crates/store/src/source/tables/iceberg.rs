@@ -8,15 +8,13 @@ use std::sync::Arc;
 
 use forebay_arrow::datatypes::{Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{
-    Manifest, ROW_ID_COLUMN, Scan, Snapshot as Written, Table, TableColumn, Wanted, manifests,
-};
+use forebay_iceberg::{Manifest, ROW_ID_COLUMN, Scan, Snapshot as Written, Table, TableColumn, manifests};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::format::{Sign, TableFolder, TableFormat};
 use crate::snapshot::{
-    AsOf, ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
+    ColumnName, ColumnNames, Constant, DataFile, FileStatistics, FoundBy, Snapshot, TableStatistics,
     TableVersion, TrackedIds,
 };
 use opened::OpenedTable;
@@ -50,19 +48,12 @@ impl TableFormat for Iceberg {
 
 /// Reads the snapshot that the user wants.
 async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
-    let as_of = opened.table.as_of();
-    let chosen = opened.metadata.choose(match &as_of {
-        AsOf::Newest => Wanted::Newest,
-        AsOf::Version(version) => Wanted::Id(*version),
-        AsOf::Named(name) => Wanted::Named(name),
-        AsOf::Time(time) => Wanted::Time(*time),
-    })?;
-    let version = chosen.snapshot.map_or(0, |snapshot| snapshot.id.unsigned_abs());
+    let chosen = opened.chosen()?;
     let listed = listed(opened, chosen.snapshot).await?;
     let mut table = scan(opened, &listed, chosen.schema).await?;
     let mut files = Vec::with_capacity(table.files.len());
     for file in &table.files {
-        files.push(opened.file(&file.location, file.size, version).await?);
+        files.push(opened.file(&file.location, file.size).await?);
     }
     let deleted = deletes::deleted_rows(opened, &table, &files).await?;
     let schema: SchemaRef =
@@ -71,7 +62,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
         format: SIGN.format,
         location: opened.location.as_str().into(),
         id: opened.metadata.id.as_deref().unwrap_or_default().into(),
-        version,
+        version: opened.mark.version,
         other_schema: (!chosen.is_of_its_time).then_some(chosen.schema),
         time: chosen.snapshot.map(|snapshot| snapshot.time),
         features: vec![format!("version {} of the format", opened.metadata.version)],

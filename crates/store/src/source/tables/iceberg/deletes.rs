@@ -78,7 +78,7 @@ async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Ran
                 of.iter().filter_map(|at| table.files[*at].deletion.as_deref()).collect();
             let ranges = vectors.iter().map(|vector| vector.range()).collect::<Result<Vec<_>>>()?;
             let size = vectors.first().map_or(0, |vector| vector.size);
-            let file = opened.file(&location, size, 0).await?;
+            let file = opened.file(&location, size).await?;
             let read = opened.table.ranges_of(&file, &ranges).await?;
             let each = of.iter().zip(vectors).zip(read);
             each.map(|((at, vector), bytes)| Ok((*at, vector.rows(&bytes)?))).collect::<Result<Vec<_>>>()
@@ -139,7 +139,7 @@ async fn by_positions(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<R
             Ok(())
         };
         let place = || Place::file(&*positions.location);
-        let file = opened.file(&positions.location, positions.size, 0).await;
+        let file = opened.file(&positions.location, positions.size).await;
         let file = file.map_err(|error| error.at(place()))?;
         stored::each(opened.table.store, &file, names, wanted, take)
             .await
@@ -280,7 +280,7 @@ async fn values(opened: &OpenedTable<'_>, table: &Table) -> Result<Vec<DeletedVa
             }
             Ok(())
         };
-        let file = opened.file(&equality.location, equality.size, 0).await;
+        let file = opened.file(&equality.location, equality.size).await;
         let file = file.map_err(|error| error.at(place()))?;
         let read = stored::each(opened.table.store, &file, &names, &wanted, take).await;
         read.map_err(|error| error.at(place()))?;

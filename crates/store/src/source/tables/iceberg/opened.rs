@@ -2,20 +2,28 @@
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_iceberg::{FieldName, Locator, Metadata, TableColumn, Where};
+use forebay_iceberg::{Chosen, FieldName, Locator, Metadata, TableColumn, Wanted, Where};
 
 use super::newest;
-use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
+use crate::snapshot::{AsOf, ColumnName, ColumnNames, DataFile, FoundBy, TableMark, VersionWords};
 use crate::source::tables::TableFolder;
 
 /// The most bytes of a manifest or of a list of manifests, because the sizes in metadata are untrusted.
 const LARGEST: u64 = 2 << 30;
+
+/// The words for a version of a table.
+const WORDS: VersionWords = VersionWords {
+    noun: "snapshot",
+    when_gone: "if the snapshot was expired, open the newest one; otherwise restore the file",
+};
 
 /// A table whose metadata was read.
 pub(super) struct OpenedTable<'a> {
     pub(super) table: &'a TableFolder<'a>,
     pub(super) location: String,
     pub(super) metadata: Metadata,
+    /// The snapshot that the user wants.
+    pub(super) mark: TableMark,
     locator: Locator,
 }
 
@@ -32,16 +40,24 @@ impl<'a> OpenedTable<'a> {
         let bytes = table.read(&relative).await?;
         let metadata = Metadata::parse(&bytes).map_err(|error| error.at(place()))?;
         let locator = metadata.folders.at(&location, table.allowed());
-        Ok(OpenedTable { table, location, metadata, locator })
+        let version =
+            choose(&metadata, &table.as_of())?.snapshot.map_or(0, |snapshot| snapshot.id.unsigned_abs());
+        let mark = TableMark { version, words: &WORDS };
+        Ok(OpenedTable { table, location, metadata, mark, locator })
+    }
+
+    /// The snapshot that the user wants, and its schema.
+    pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
+        choose(&self.metadata, &self.table.as_of())
     }
 
     /// A file of the table, by its location in the metadata and its size. The table never writes a file
     /// again.
-    pub(super) async fn file(&self, location: &str, size: u64, version: u64) -> Result<DataFile> {
+    pub(super) async fn file(&self, location: &str, size: u64) -> Result<DataFile> {
         match self.locator.locate(location)? {
-            Where::Below(relative) => self.table.written(&relative, size, version),
-            Where::Beside(path) => self.table.beside(None, &path, size, version).await,
-            Where::Allowed(at, path) => self.table.beside(Some(at), &path, size, version).await,
+            Where::Below(relative) => self.table.written(&relative, size, self.mark),
+            Where::Beside(path) => self.table.beside(None, &path, size, self.mark).await,
+            Where::Allowed(at, path) => self.table.beside(Some(at), &path, size, self.mark).await,
         }
     }
 
@@ -50,18 +66,23 @@ impl<'a> OpenedTable<'a> {
         let read = async {
             let file = match (self.locator.locate(location)?, size) {
                 (Where::Below(relative), None) => self.table.file(&relative).await?,
-                (Where::Beside(path), None) => self.table.found_beside(None, &path).await?,
-                (Where::Allowed(at, path), None) => self.table.found_beside(Some(at), &path).await?,
+                (Where::Beside(path), None) => self.table.found_beside(None, &path, self.mark).await?,
+                (Where::Allowed(at, path), None) => {
+                    self.table.found_beside(Some(at), &path, self.mark).await?
+                }
                 (_, Some(size)) if size > LARGEST => {
                     let cause =
                         format!("the file has {size} bytes by the metadata, and up to {LARGEST} are read");
                     return Err(Error::new(ErrorKind::TooLarge, cause));
                 }
-                (_, Some(size)) => self.file(location, size, 0).await?,
+                (_, Some(size)) => self.file(location, size).await?,
             };
             self.table.bytes_of(&file).await
         };
-        read.await.map_err(|error: Error| error.at(Place::file(location)))
+        read.await.map_err(|error: Error| match error.kind() {
+            ErrorKind::NotFound => self.mark.gone().at(Place::file(location)),
+            _ => error.at(Place::file(location)),
+        })
     }
 
     /// The names and numbers of columns in the files.
@@ -69,6 +90,16 @@ impl<'a> OpenedTable<'a> {
         let found = if self.metadata.has_names { FoundBy::Id } else { FoundBy::IdAlone };
         ColumnNames { found, columns: columns.iter().flat_map(|column| column_names(&column.name)).collect() }
     }
+}
+
+/// The snapshot that the user wants, and its schema.
+fn choose<'a>(metadata: &'a Metadata, as_of: &AsOf) -> Result<Chosen<'a>> {
+    metadata.choose(match as_of {
+        AsOf::Newest => Wanted::Newest,
+        AsOf::Version(version) => Wanted::Id(*version),
+        AsOf::Named(name) => Wanted::Named(name),
+        AsOf::Time(time) => Wanted::Time(*time),
+    })
 }
 
 /// A field as a column of files, listed once under each of the names that it has in files without numbers.
