@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import test_effects
+from PIL import Image as Pillow
 from test_effects import HEIGHT, PHOTOGRAPHS, ROWS, SAME, WIDTH, Draws, check, delivered, tensor
 
 import forebay as fb
@@ -75,6 +77,27 @@ def test_trivial_augment_wide_is_torchvisions(data: Path) -> None:
             kind, at = KINDS[draws.below(len(KINDS))], draws.below(31)
             expected = applied(transform, tensor(row), kind, magnitude(transform, kind, 31, at, draws))
             check_moved(epoch_rows[row], expected)
+
+
+def test_each_magnitude_is_that_of_torchvisions_space() -> None:
+    """Whole translations, levels and colours show each magnitude; turns and shears may show another neighbour."""
+    transform = policies().TrivialAugmentWide()
+    file, rows = io.BytesIO(), 1_500
+    Pillow.fromarray(PHOTOGRAPHS[0]).save(file, "PNG")
+    image = SAME.trivial_augment_wide()
+    found = fb.decode_image([file.getvalue()] * rows, image, seed=test_effects.SEED, epoch=test_effects.EPOCH)
+    seen = set()
+    for row in range(rows):
+        draws = Draws(row, b"augm")
+        kind, at = KINDS[draws.below(len(KINDS))], draws.below(31)
+        expected = applied(transform, tensor(0), kind, magnitude(transform, kind, 31, at, draws)).numpy()
+        difference = np.abs(found[row].astype(np.int64) - expected.transpose(1, 2, 0))
+        if kind in ("ShearX", "ShearY", "Rotate"):
+            assert (difference > 0).mean() < 0.05, (kind, at)
+        else:
+            assert difference.max() <= (kind in SIGNED and not kind.startswith("Translate")), (kind, at)
+        seen.add((kind, at))
+    assert {("TranslateX", 15), ("TranslateY", 15), ("Solarize", 28), ("Solarize", 12), ("ShearY", 8)} <= seen
 
 
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "svhn"])

@@ -166,6 +166,19 @@ def test_each_row_is_there_once_and_labels_are_smoothed(data: Path) -> None:
         np.testing.assert_allclose(batch["image"][:, 0, 0, 0] * 255, batch["id"], atol=1e-4)
 
 
+def test_text_and_undecoded_images_are_named_with_the_option_that_turns_them_into_numbers(tmp_path: Path) -> None:
+    table = pa.table({"image": [b"jpeg"] * 4, "label": ["cat", "dog"] * 2, "pixels": [[[1, 2, 3]]] * 4})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for mix, said in [
+        (fb.MixUp(num_classes=5), r"'image' holds undecoded images .*decode=\{'image': forebay\.Image\.\.\.\}\)"),
+        (fb.MixUp(num_classes=5, image="pixels"), "'pixels' is not an array of numbers of one shape, but Ragged"),
+        (fb.MixUp(num_classes=5, image="label"), r"'label' holds text .*encode=\{'label': forebay\.Vocabulary"),
+    ]:
+        with fb.Loader(tmp_path, transform=mix, shuffle=fb.Shuffle(seed=1), batch_size=4) as train:
+            with pytest.raises(fb.InvalidError, match=said):
+                list(train.epoch(0))
+
+
 def test_what_can_never_work_is_refused(data: Path) -> None:
     wrong: Any = fb.MixUp
     for options, said in [

@@ -109,11 +109,17 @@ class MixUp:
             raise InvalidError(f"MixUp: no column {name!r} in the batch, which has {', '.join(batch)}")
         column = batch[name]
         if not isinstance(column, np.ndarray) or column.dtype == object:
-            raise InvalidError(
-                f"MixUp: column {name!r} is not an array of numbers of one shape, but {type(column).__qualname__} "
-                "(decode images to one size)"
-            )
+            raise InvalidError(f"MixUp: column {name!r} {self._misfit(column, name)}")
         return column
+
+    def _misfit(self, column: Any, name: str) -> str:
+        """Says what a column is that does not hold numbers of one shape, and what to do about it."""
+        first = column[0] if isinstance(column, np.ndarray) and len(column) else None
+        if isinstance(first, str):
+            return f"holds text (encode it: encode={{{name!r}: forebay.Vocabulary(...)}})"
+        if isinstance(first, (bytes, dict)) and name == self.image:
+            return f"holds undecoded images (decode them to one size: decode={{{name!r}: forebay.Image...}})"
+        return f"is not an array of numbers of one shape, but {type(column).__qualname__} (decode images to one size)"
 
     def _one_hot(self, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if labels.ndim != 1 or labels.dtype.kind not in "iu":

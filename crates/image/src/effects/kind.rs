@@ -63,15 +63,18 @@ impl OperationKind {
         is_moved || matches!(self, Brightness | Color | Contrast | Sharpness)
     }
 
-    /// The magnitude with the number `at` of `bins`, in 32 bits as in torchvision.
+    /// The magnitude with the number `at` of `bins`, in 32 bits as in torchvision, whose `linspace` rounds a
+    /// product and a sum together.
     pub(super) fn magnitude(self, ranges: &Ranges, at: u32, bins: u32) -> f64 {
         let last = bins - 1;
         let step = |from: f64, to: f64| {
             let (from, to) = (from as f32, to as f32);
             let step = (to - from) / last as f32;
             // Each half is counted from its own end.
-            let value = if at < bins / 2 { from + step * at as f32 } else { to - step * (last - at) as f32 };
-            f64::from(value)
+            f64::from(match at < bins / 2 {
+                true => step.mul_add(at as f32, from),
+                false => (-step).mul_add((last - at) as f32, to),
+            })
         };
         match self {
             OperationKind::ShearX | OperationKind::ShearY => step(0.0, ranges.shear),

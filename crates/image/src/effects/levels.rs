@@ -23,10 +23,10 @@ pub(super) fn posterize(pixels: &mut [u8], bits: u8) {
     pixels.iter_mut().for_each(|level| *level &= mask);
 }
 
-/// Inverts levels of at least the threshold.
+/// Inverts levels of at least the threshold, in 32 bits as in torchvision: 17.0000009 is level 17.
 pub(super) fn solarize(pixels: &mut [u8], threshold: f64) {
-    let first = threshold.ceil();
-    let is_inverted = |level: u8| f64::from(level) >= first;
+    let first = threshold as f32;
+    let is_inverted = |level: u8| f32::from(level) >= first;
     pixels.iter_mut().for_each(|level| *level = if is_inverted(*level) { WHITE - *level } else { *level });
 }
 

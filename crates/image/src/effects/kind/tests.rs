@@ -1,4 +1,4 @@
-use super::super::super::spec::{Interpolation, RGB};
+use super::super::super::spec::{Interpolation, LUMA, RGB};
 use super::*;
 
 const SIZE: Size = Size { height: 331, width: 662 };
@@ -19,6 +19,40 @@ pub(super) fn magnitudes_are_torchvisions() {
     };
     assert_eq!(bits(&narrow, 10), [8, 8, 7, 7, 6, 6, 5, 5, 4, 4]);
     assert_eq!(bits(&wide, 7), [8, 7, 6, 5, 4, 3, 2]);
+}
+
+/// The numbers of `torch.linspace`, some of which a product and a sum with a rounding each do not give.
+#[test]
+fn magnitudes_are_torchvisions_to_the_last_bit() {
+    let side = Size { height: 224, width: 224 };
+    let (narrow, wide) = (Ranges::of(side), Ranges::WIDE);
+    for (kind, ranges, at, bins, expected) in [
+        (OperationKind::TranslateX, &wide, 1, 31, 1.0666667_f32),
+        (OperationKind::TranslateX, &wide, 14, 31, 14.933334),
+        (OperationKind::TranslateX, &wide, 15, 31, 15.999999),
+        (OperationKind::TranslateX, &wide, 20, 31, 21.333332),
+        (OperationKind::TranslateX, &wide, 21, 31, 22.4),
+        (OperationKind::TranslateX, &narrow, 21, 31, 71.05740356445312),
+        (OperationKind::TranslateX, &narrow, 30, 31, 101.51057434082031),
+        (OperationKind::ShearY, &wide, 8, 31, 0.264),
+        (OperationKind::ShearY, &wide, 23, 31, 0.759),
+        (OperationKind::Contrast, &narrow, 20, 31, 0.59999996),
+        (OperationKind::Contrast, &narrow, 30, 31, 0.9),
+    ] {
+        let found = kind.magnitude(ranges, at, bins);
+        assert_eq!(found, f64::from(expected), "{kind:?}, {at} of {bins}");
+    }
+    let first_inverted = |at| {
+        let by = OperationKind::Solarize.magnitude(&wide, at, 31);
+        let operation = OperationKind::Solarize.operation(by, SMALL, &AutoAugment::imagenet());
+        let mut levels: [u8; 256] = std::array::from_fn(|level| level as u8);
+        operation.unwrap().apply(&mut levels, Size::from(16), LUMA, &mut Vec::new());
+        (0..=255).find(|level| levels[usize::from(*level)] != *level)
+    };
+    assert_eq!(
+        [2, 3, 12, 15, 20, 26, 28, 29].map(first_inverted),
+        [238, 230, 153, 128, 85, 34, 17, 9].map(Some)
+    );
 }
 
 const SMALL: Size = Size { height: 4, width: 5 };
