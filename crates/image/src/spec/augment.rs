@@ -243,8 +243,8 @@ impl Image {
     /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
     /// `TrivialAugmentWide`. It comes after the flips and the rotation, before a colour jitter. Default: off.
     ///
-    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image. An image has
-    /// one automatic augmentation; a second one is refused by [`Image::validate`].
+    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image. An image
+    /// has one automatic augmentation; a second one is refused by [`Image::validate`].
     #[must_use]
     pub fn auto_augment(self, augment: AutoAugment) -> Image {
         let is_augmented_twice = self.auto_augment.is_some();

@@ -117,8 +117,8 @@ impl Image {
         }
     }
 
-    /// Refuses an image that cannot be decoded by itself, since other columns of its row, or a column beside it,
-    /// belong to it.
+    /// Refuses an image that cannot be decoded by itself, since other columns of its row, or a column beside
+    /// it, belong to it.
     ///
     /// # Errors
     /// Fails if the image is cropped around boxes, follows another image or delivers its geometry.
