@@ -93,10 +93,11 @@ def decode_image(
     Parameters
     ----------
     data : bytes, list of bytes, or Arrow array
-        One encoded image or several. Several are a list or a tuple, in which None is a null, or a column
-        of binary values or ``struct<bytes, path>`` with Arrow's C data interface, such as an array or a
-        chunked array of pyarrow or a series of polars. ``bytes`` and Arrow's columns are read without a
-        copy; other objects with a buffer, such as a ``memoryview``, are copied.
+        One encoded image or several. Several are a list, a tuple or an array of objects, in which None is
+        a null, or a column of binary values or ``struct<bytes, path>`` with Arrow's C data interface, such
+        as an array or a chunked array of pyarrow or a series of polars. An image may be a dict of
+        ``bytes`` and ``path`` too. ``bytes`` and Arrow's columns are read without a copy; other objects
+        with a buffer, such as a ``memoryview``, are copied.
     image : Image or Views, optional
         How the images become pixels. Default: 8-bit RGB in the size of each image, with the orientation
         in which it is stored.
@@ -117,7 +118,7 @@ def decode_image(
     on_bad_row : {"raise", "fill"} or Skip, default "raise"
         What to do with an image of several that cannot be decoded or is null: raise for the first one;
         deliver pixels of 0, or an array without pixels if each image has its own size; or leave it out
-        with :class:`Skip`.
+        with :class:`Skip`. The last two need ``skipped``.
     skipped : list, optional
         Receives the exception of each image that was left out or filled. Its ``row`` is the number of the
         image. It must be given unless ``on_bad_row`` is ``"raise"``.

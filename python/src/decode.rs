@@ -18,7 +18,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::arguments::{int, refused};
 use crate::arrays;
 use crate::dense::{Dense, Element};
-use crate::errors::IntoPython;
+use crate::errors::{self, IntoPython};
 use bad::{BadImages, OnBad, null};
 use encoded::Encoded;
 use wanted::{ImageKeys, WantedView, refused_rows};
@@ -35,10 +35,11 @@ const BYTES_PER_TURN: usize = 16 << 20;
 /// Parameters
 /// ----------
 /// data : bytes, list of bytes, or Arrow array
-///     One encoded image or several. Several are a list or a tuple, in which None is a null, or a column
-///     of binary values or ``struct<bytes, path>`` with Arrow's C data interface, such as an array or a
-///     chunked array of pyarrow or a series of polars. ``bytes`` and Arrow's columns are read without a
-///     copy; other objects with a buffer, such as a ``memoryview``, are copied.
+///     One encoded image or several. Several are a list, a tuple or an array of objects, in which None is
+///     a null, or a column of binary values or ``struct<bytes, path>`` with Arrow's C data interface, such
+///     as an array or a chunked array of pyarrow or a series of polars. An image may be a dict of
+///     ``bytes`` and ``path`` too. ``bytes`` and Arrow's columns are read without a copy; other objects
+///     with a buffer, such as a ``memoryview``, are copied.
 /// image : Image or Views, optional
 ///     How the images become pixels. Default: 8-bit RGB in the size of each image, with the orientation
 ///     in which it is stored.
@@ -59,7 +60,7 @@ const BYTES_PER_TURN: usize = 16 << 20;
 /// on_bad_row : {"raise", "fill"} or Skip, default "raise"
 ///     What to do with an image of several that cannot be decoded or is null: raise for the first one;
 ///     deliver pixels of 0, or an array without pixels if each image has its own size; or leave it out
-///     with :class:`Skip`.
+///     with :class:`Skip`. The last two need ``skipped``.
 /// skipped : list, optional
 ///     Receives the exception of each image that was left out or filled. Its ``row`` is the number of the
 ///     image. It must be given unless ``on_bad_row`` is ``"raise"``.
@@ -184,12 +185,12 @@ fn check(is_batch: bool, on_bad: OnBad, is_listed: bool, has_out: bool) -> Resul
     match on_bad {
         OnBad::Raise => Ok(()),
         _ if !is_batch => {
-            Err(Error::invalid("`on_bad_row` for a single image").hint("pass a list, or catch the exception"))
+            Err(Error::invalid("on_bad_row for a single image").hint("pass a list, or catch the exception"))
         }
-        _ if !is_listed => Err(Error::invalid("`on_bad_row` without `skipped`")
+        _ if !is_listed => Err(Error::invalid("on_bad_row without skipped")
             .hint("pass a list as `skipped`, which receives the exception of each bad image")),
         OnBad::Skip { .. } if has_out => {
-            Err(Error::invalid("`out` with images that may be left out").hint("set `on_bad_row` to \"fill\""))
+            Err(Error::invalid("`out` with images that may be left out").hint("pass on_bad_row=\"fill\""))
         }
         _ => Ok(()),
     }
@@ -352,7 +353,6 @@ fn element(dtype: PixelType) -> Element {
 
 /// The address of an array that can take numbers of this shape and type.
 fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResult<usize> {
-    let wanted = || format!("a writable and contiguous array of the shape {shape:?} and the type {dtype}");
     let read = || -> PyResult<Option<usize>> {
         let interface = out.getattr("__array_interface__")?;
         let (address, is_read_only): (usize, bool) = interface.get_item("data")?.extract()?;
@@ -364,6 +364,25 @@ fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResu
     };
     match read() {
         Ok(Some(address)) => Ok(address),
-        _ => Err(refused(out, "out", &wanted())),
+        _ => Err(refused_out(out, shape, dtype)),
+    }
+}
+
+/// The error of an array that cannot take these numbers, with its shape and type.
+fn refused_out(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyErr {
+    let wanted = format!("a writable and contiguous array of the shape {shape:?} and the type {dtype}");
+    let given = || -> PyResult<String> {
+        let (shape, dtype) = (out.getattr("shape")?.extract::<Vec<usize>>()?, out.getattr("dtype")?);
+        let flag = |name: &str| out.getattr("flags")?.getattr(name)?.is_truthy();
+        let kind = match (flag("writeable")?, flag("c_contiguous")?) {
+            (false, _) => "a read-only array",
+            (_, false) => "a strided array",
+            _ => "an array",
+        };
+        Ok(format!("{kind} of the shape {shape:?} and the type {dtype}"))
+    };
+    match given() {
+        Ok(given) => errors::raise(out.py(), &Error::invalid(format!("out must be {wanted}, got {given}"))),
+        Err(_) => refused(out, "out", &wanted),
     }
 }

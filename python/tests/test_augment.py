@@ -203,6 +203,8 @@ def test_what_cannot_follow_is_refused(data: Path, tmp_path: Path) -> None:
 def test_what_can_never_work_is_refused() -> None:
     wrong: Any = SAME
     for call, said in [
+        (lambda: wrong.rand_augment().trivial_augment_wide(), "a second automatic augmentation"),
+        (lambda: wrong.auto_augment().auto_augment("svhn"), "a second automatic augmentation"),
         (lambda: wrong.rand_augment(2, 31), "magnitude 31 of 31"),
         (lambda: wrong.rand_augment(-1), "num_ops must be an int of at least 0, got -1"),
         (lambda: wrong.trivial_augment_wide(1), "with 1 magnitudes"),

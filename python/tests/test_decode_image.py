@@ -169,6 +169,39 @@ def test_a_forked_child_has_threads_of_its_own():
     assert results.get() == expected
 
 
+def test_what_needs_a_loader_is_refused():
+    image = fb.Image.resize(8, 8)
+    for name, refused in [
+        ("random_iou_crop", fb.Image.random_iou_crop(8, boxes="boxes")),
+        ("of", image.of("image")),
+        ("emit_geometry", image.emit_geometry()),
+    ]:
+        says = rf"^{name} for an image .*boxes, another column and geometry need a loader"
+        for data in (FILES[0], FILES):
+            for wanted in (refused, fb.Views(a=image, b=refused)):
+                with pytest.raises(fb.InvalidError, match=says):
+                    fb.decode_image(data, wanted)
+
+
+def test_cells_of_a_batch_dicts_and_dictionaries_are_read_as_lists(tmp_path):
+    expected = fb.decode_image(FILES, CROP, seed=3)
+    pq.write_table(pa.table({"image": FILES}), tmp_path / "a.parquet")
+    batch = next(iter(fb.Loader(tmp_path, batch_size=len(FILES))))
+    dicts = [{"bytes": file, "path": None} for file in FILES]
+    encoded = pa.array(FILES, pa.binary()).dictionary_encode()
+    for files in (batch["image"], dicts, np.array(dicts, object), encoded, encoded.take(pa.array(range(12)))):
+        assert np.array_equal(fb.decode_image(files, CROP, seed=3), expected)
+    assert np.array_equal(fb.decode_image(dicts[0], CROP, seed=3), expected[0])
+    shared = pa.DictionaryArray.from_arrays(pa.array([1, None, 1]), pa.array([None, FILES[0]]))
+    assert len(fb.decode_image(shared, CROP, on_bad_row=fb.Skip(at_most=1), skipped=[])) == 2
+    empty = pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), pa.array([], pa.binary()))
+    with pytest.raises(fb.BadRowError, match="null where an image"):
+        fb.decode_image(empty, CROP)
+    for wrong in ([np.array([FILES[0]], object)], {"bytes": None}, [{"path": "a.png"}]):
+        with pytest.raises(fb.InvalidError, match="data must be"):
+            fb.decode_image(wrong, CROP)
+
+
 BAD = [*FILES[:3], b"<html>", *FILES[3:6], None, FILES[6][:90]]
 
 
@@ -249,7 +282,9 @@ def test_what_cannot_be_decoded_is_refused_with_its_place_and_the_next_move():
     for on_bad_row in ("skip", 3, fb.Skip(at_most=3, refill=True)):
         with pytest.raises(fb.InvalidError, match="on_bad_row must be"):
             fb.decode_image(FILES, image, on_bad_row=on_bad_row, skipped=[])
-    with pytest.raises(fb.InvalidError, match="skipped"):
+    with pytest.raises(fb.InvalidError, match=r"got an array of the shape \[8, 9, 3\] and the type float64$"):
+        fb.decode_image(encoded(1), image, out=np.zeros((8, 9, 3)))
+    with pytest.raises(fb.InvalidError, match=r"^on_bad_row without skipped \(pass a list"):
         fb.decode_image(FILES, image, on_bad_row="fill")
     with pytest.raises(fb.InvalidError, match="single image"):
         fb.decode_image(FILES[0], image, on_bad_row="fill", skipped=[])

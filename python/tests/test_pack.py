@@ -506,7 +506,7 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
         made(fb.Bucket("n", tokens=30))
     with pytest.raises(fb.UnknownColumnError, match="token"):
         made(fb.Pack("token", 8))
-    with pytest.raises(fb.InvalidError, match="which does not give lengths"):
+    with pytest.raises(fb.InvalidError, match="which gives no lengths or costs"):
         made(fb.Bucket("score", rows=3))
 
 

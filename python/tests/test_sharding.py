@@ -10,6 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import small
 
@@ -119,3 +121,24 @@ def test_two_processes_of_jax_agree(plain: Path) -> None:
     for process, (out, err) in zip(processes, said, strict=True):
         assert process.returncode == 0, err[-3000:]
         assert "but this sharding makes this process forebay.Shard(rank=0, world=1) (pass shard=" in out
+
+
+@pytest.mark.parametrize("shuffle", [None, fb.Shuffle(seed=3), fb.Shuffle.exact(seed=3)])
+def test_more_ranks_than_rows_repeat_rows_and_their_state_resumes_on_fewer(tmp_path, shuffle):
+    path = tmp_path / "two.parquet"
+    pq.write_table(pa.table({"id": [0, 1]}), path)
+
+    def ranks(world):
+        shards = [fb.Shard(rank=rank, world=world) for rank in range(world)]
+        return [fb.Loader(path, shard=shard, batch_size=1, shuffle=shuffle) for shard in shards]
+
+    loaders = ranks(4)
+    batches = [[batch["id"].tolist() for batch in loader] for loader in loaders]
+    assert [len(steps) for steps in batches] == [1] * 4
+    assert {row for steps in batches for step in steps for row in step} == {0, 1}
+    for world in (1, 2, 7):
+        resumed = ranks(world)
+        for loader in resumed:
+            loader.load_state_dict(loaders[0].state_dict())
+        later = {row for loader in resumed for batch in loader for row in batch["id"].tolist()}
+        assert later == {0, 1}

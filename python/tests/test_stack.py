@@ -215,3 +215,10 @@ def test_a_stack_shows_itself_and_checks_its_arguments():
             fb.Stack(columns)
     with pytest.raises(fb.InvalidError, match="dtype"):
         fb.Stack(["a"], dtype="text")
+
+
+def test_a_column_of_lists_is_refused_by_its_stored_type_whatever_the_dtype(tmp_path):
+    pq.write_table(pa.table({"l": [[1], [2]]}), tmp_path / "a.parquet")
+    for dtype in (None, "float32"):
+        with pytest.raises(fb.InvalidError, match=r"holds list<int64> .*leave it out, or decode it as a tensor"):
+            fb.Loader(tmp_path, stack={"x": fb.Stack(["l"], dtype=dtype)})

@@ -89,6 +89,9 @@ impl StackCodec {
         let as_asked = |(place, column): (usize, Column)| {
             let Some(dtype) = dtype else { return Ok((place, column)) };
             let field = column.field.clone();
+            if field.data_type().is_nested() {
+                return Err(at(&field, not_numbers(name, field.data_type())));
+            }
             let cast = cast_after(column, dtype.data_type()).map_err(|error| at(&field, error))?;
             Ok((place, cast))
         };
@@ -102,10 +105,7 @@ impl StackCodec {
             let (Some(_), Codec::Gather(gather) | Codec::GatherOf(_, gather)) =
                 (width(field.data_type()), codec)
             else {
-                let cause = format!("is stacked in {name:?}, but holds {}", TypeName(field.data_type()));
-                return Err(at(&field, Error::invalid(cause).hint(
-                    "numbers and booleans are stacked: give a `dtype` that the values are cast to, or leave it out",
-                )));
+                return Err(at(&field, not_numbers(name, field.data_type())));
             };
             if *field.data_type() != item {
                 let (one, other) = (TypeName(&item), TypeName(field.data_type()));
@@ -171,6 +171,17 @@ fn write_turn<'a, const WIDTH: usize>(
             *to = column[before + number];
         }
     }
+}
+
+/// The error of a column that has no single number for each row.
+fn not_numbers(stack: &str, data_type: &DataType) -> Error {
+    let hint = match data_type.is_nested() {
+        true => "numbers and booleans are stacked: leave it out, or decode it as a tensor",
+        false => {
+            "numbers and booleans are stacked: give a `dtype` that the values are cast to, or leave it out"
+        }
+    };
+    Error::invalid(format!("is stacked in {stack:?}, but holds {}", TypeName(data_type))).hint(hint)
 }
 
 /// The number of bytes of a value in a slot; `None` for a type that is not a single number or boolean.
@@ -263,5 +274,9 @@ mod tests {
         let text = error(vec![column("a", DataType::Utf8View)]);
         assert!(text.contains("\"a\"") && text.contains("numbers and booleans are stacked"), "{text}");
         assert!(error(Vec::new()).contains("has no columns"));
+        let lists = DataType::List(Arc::new(Field::new("item", DataType::Int64, true)));
+        let (columns, dtype) = (vec![(0, column("l", lists))], Cast::from(DataType::Float32));
+        let text = StackCodec::column("x", columns, Some(&dtype)).unwrap_err().to_string();
+        assert!(text.contains("holds list<int64>") && text.contains("decode it as a tensor"), "{text}");
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
         other => {
-            let error = Error::invalid(format!("holds {}, which does not give lengths", TypeName(other)))
+            let error = Error::invalid(format!("holds {}, which gives no lengths or costs", TypeName(other)))
                 .hint("name a column of lists, texts or whole numbers");
             return Err((None, error));
         }
@@ -54,8 +54,9 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
         };
         let fitting = u32::try_from(length).ok().filter(|length| *length != NO_LENGTH);
         let fitting = fitting.ok_or_else(|| {
-            let error = Error::invalid(format!("is {length}, which is not a valid length"));
-            let hint = "lengths are from 0 to 2^32 - 2; leave such rows out with `filter` or `deny`";
+            let error = Error::invalid(format!("is {length}, which is not a length or a cost"));
+            let hint =
+                "they are whole numbers from 0 to 2^32 - 2; leave such rows out with `filter` or `deny`";
             (Some(row), error.hint(hint))
         });
         lengths.push(fitting?);

@@ -167,7 +167,7 @@ impl Shuffle {
 
     /// Sets the number of interleaved lanes that make up the order of an epoch. The order is the same in any
     /// world as long as this number is; a rank reads nothing twice where the world size divides it. The
-    /// default is the world size of the first start.
+    /// default is the world size of the first start, or the number of rows if these are fewer.
     #[must_use]
     pub fn lanes(self, lanes: u32) -> Self {
         Shuffle { lanes: Some(lanes), ..self }

@@ -210,8 +210,8 @@ fn costs_by_which_nothing_can_be_balanced_are_refused() {
     let refused = |builder: LoaderBuilder| builder.build().unwrap_err().to_string();
     let by_tokens = || builder(&dataset).balance(["tokens"]);
     for (builder, cause) in [
-        (by_tokens().shuffle(Shuffle::stored()), "rows are not shuffled in a window"),
-        (by_tokens().shuffle(Shuffle::exact(1)), "rows are not shuffled in a window"),
+        (by_tokens().shuffle(Shuffle::stored()), "only a shuffle in a window orders rows by their cost"),
+        (by_tokens().shuffle(Shuffle::exact(1)), "only a shuffle in a window orders rows by their cost"),
         (by_tokens().samples(Sample::balanced("c")), "rows that are drawn by weight"),
         (by_tokens().columns(["n"]).samples(Window::rows(2)), "windows"),
         (by_tokens().balance(["absent"]), "absent"),

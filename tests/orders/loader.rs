@@ -276,7 +276,7 @@ fn wrong_requests_get_one_clear_sentence() {
             "is not a value of type uint8",
         ),
         (
-            loader(&dir).shard(Shard::new(0, 20).unwrap()).build(),
+            loader(&dir).shuffle(Shuffle::stored().lanes(20)).build(),
             ErrorKind::Invalid,
             "20 lanes need at least 20 rows; the selection has 10",
         ),

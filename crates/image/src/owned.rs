@@ -101,7 +101,7 @@ impl Image {
     /// slot. `key` decides the random draws. A [ragged](Image::ragged) image has its own size.
     ///
     /// # Errors
-    /// The errors of [`decode_into`] and [`Image::validate`].
+    /// The errors of [`decode_into`], [`Image::validate`] and [`Image::check_alone`].
     ///
     /// [`decode_into`]: crate::decode_into
     pub fn decode(&self, encoded: &[u8], key: RowKey) -> Result<Pixels> {
@@ -119,6 +119,7 @@ pub(super) fn decode_owned(
     let image = match image {
         Some(image) => {
             image.validate()?;
+            image.check_alone()?;
             image.sized(encoded, key)?
         }
         None => Image::as_stored(encoded)?,

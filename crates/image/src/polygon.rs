@@ -27,7 +27,8 @@ pub(super) fn fill(points: &[f64], size: Size, changes: &mut [u8], pixels: &mut 
             .hint("a polygon has at least three points, of two numbers each"));
     }
     if let Some(far) = points.iter().find(|number| !(-FARTHEST..=FARTHEST).contains(*number)) {
-        return Err(bad_row(format!("{far} as a coordinate of a polygon")));
+        return Err(bad_row(format!("{far} as a coordinate of a polygon"))
+            .hint(format!("coordinates are from -{FARTHEST} to {FARTHEST}")));
     }
     changes.fill(0);
     let corners: Vec<(i64, i64)> =

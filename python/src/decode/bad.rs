@@ -66,7 +66,9 @@ impl BadImages {
         };
         let Some((number, error)) = self.found.get(at_most) else { return Ok(()) };
         if self.on_bad == OnBad::Raise {
-            return Err(error.clone().hint_also("set `on_bad_row` to skip such images, or to fill them"));
+            return Err(error.clone().hint_also(
+                "pass `on_bad_row` to skip such images, or on_bad_row=\"fill\", and a list as `skipped`",
+            ));
         }
         let cause = format!("more bad images than the {at_most} that may be skipped: {}", error.cause());
         Err(Error::new(ErrorKind::BadRow, cause)

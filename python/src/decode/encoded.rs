@@ -9,7 +9,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::ffi_stream::FFI_ArrowArrayStream;
 use forebay_arrow::names::TypeName;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
 use crate::arguments::refused;
 use crate::capsule;
@@ -28,8 +28,7 @@ impl<'py> Encoded<'py> {
     pub(super) fn read(data: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = data.py();
         if data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
-            let file = |file: Bound<'py, PyAny>| (!file.is_none()).then(|| bytes(&file)).transpose();
-            let files = data.try_iter()?.map(|item| file(item?)).collect::<PyResult<_>>()?;
+            let files = data.try_iter()?.map(|item| file(&item?)).collect::<PyResult<_>>()?;
             return Ok(Encoded::Files(files));
         }
         if data.hasattr("__arrow_c_array__")? {
@@ -42,7 +41,15 @@ impl<'py> Encoded<'py> {
             let stream = data.call_method0("__arrow_c_stream__")?.extract::<Bound<'_, PyCapsule>>()?;
             return Ok(Encoded::Columns(chunks(py, &stream)?));
         }
-        Ok(Encoded::One(bytes(data)?))
+        let is_of_objects =
+            |data: &Bound<'py, PyAny>| data.getattr("dtype")?.getattr("hasobject")?.is_truthy();
+        if is_of_objects(data).unwrap_or(false) {
+            return Encoded::read(&data.call_method0("tolist")?);
+        }
+        match file(data)? {
+            Some(file) => Ok(Encoded::One(file)),
+            None => Err(refused(data, "data", WANTED)),
+        }
     }
 
     pub(super) fn is_batch(&self) -> bool {
@@ -61,6 +68,15 @@ impl<'py> Encoded<'py> {
     }
 }
 
+/// The bytes of a file or of a dict of `bytes` and `path`, as Hugging Face stores images; `None` for a null.
+fn file<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let item = match item.cast::<PyDict>() {
+        Ok(fields) => &fields.get_item("bytes")?.ok_or_else(|| refused(item, "data", WANTED))?,
+        Err(_) => item,
+    };
+    (!item.is_none()).then(|| bytes(item)).transpose()
+}
+
 /// The bytes of a file, which must not change while they are decoded: `bytes` as they are, or a copy of any
 /// other object.
 fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
@@ -71,6 +87,9 @@ fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         return Err(refused(file, "data", &format!("{WANTED}, not a path")));
     }
     let view = PyMemoryView::from(file).map_err(|_| refused(file, "data", WANTED))?;
+    if view.getattr("format")?.eq("O")? {
+        return Err(refused(file, "data", WANTED));
+    }
     Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
 }
 
@@ -119,12 +138,24 @@ fn chunks(py: Python<'_>, stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<ArrayRe
 /// Refuses an array that does not hold encoded images.
 fn checked(array: Result<ArrayRef>) -> Result<ArrayRef> {
     let array = array?;
-    match content(array.as_ref()).data_type() {
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            Ok(array)
+    match holds_files(array.as_ref()) {
+        true => Ok(array),
+        false => {
+            Err(Error::invalid(format!("data holds {}, not encoded images", TypeName(array.data_type())))
+                .hint("images are binary values, or struct<bytes, path>; of a table, pass one column"))
         }
-        _ => Err(Error::invalid(format!("data holds {}, not encoded images", TypeName(array.data_type())))
-            .hint("images are binary values, or struct<bytes, path>; of a table, pass one column")),
+    }
+}
+
+fn holds_files(array: &dyn Array) -> bool {
+    let content = content(array);
+    match content.data_type() {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            true
+        }
+        _ => content
+            .as_any_dictionary_opt()
+            .is_some_and(|dictionary| holds_files(dictionary.values().as_ref())),
     }
 }
 
@@ -140,8 +171,20 @@ fn cells(array: &dyn Array) -> Vec<Option<&[u8]>> {
         DataType::Binary => content.as_binary::<i32>().iter().collect(),
         DataType::LargeBinary => content.as_binary::<i64>().iter().collect(),
         DataType::BinaryView => content.as_binary_view().iter().collect(),
-        _ => content.as_fixed_size_binary().iter().collect(),
+        DataType::FixedSizeBinary(_) => content.as_fixed_size_binary().iter().collect(),
+        _ => of_dictionary(content),
     };
     let valid = |(row, cell): (usize, Option<_>)| cell.filter(|_| array.is_valid(row));
     cells.into_iter().enumerate().map(valid).collect()
+}
+
+/// The bytes of each row of a dictionary, whose values several rows may share.
+fn of_dictionary(array: &dyn Array) -> Vec<Option<&[u8]>> {
+    let Some(dictionary) = array.as_any_dictionary_opt().filter(|dictionary| !dictionary.values().is_empty())
+    else {
+        return vec![None; array.len()];
+    };
+    let values = cells(dictionary.values().as_ref());
+    let rows = dictionary.normalized_keys().into_iter().enumerate();
+    rows.map(|(row, key)| values[key].filter(|_| array.is_valid(row))).collect()
 }

@@ -30,7 +30,7 @@ impl WantedView {
         let py = given.py();
         if let Ok(image) = given.extract::<Image>() {
             let image = image.spec();
-            image.validate().or_raise(py)?;
+            image.validate().and_then(|()| image.check_alone()).or_raise(py)?;
             return Ok(vec![WantedView::one(image)]);
         }
         let not_one = || refused(given, "image", "a forebay.Image or forebay.Views");
@@ -42,6 +42,7 @@ impl WantedView {
             let (name, (image, count)): (String, (Image, Option<u32>)) =
                 view?.extract().map_err(|_| not_one())?;
             let image = image.spec();
+            image.check_alone().or_raise(py)?;
             checked = match count {
                 Some(count) => checked.several(&name, count, image.clone()),
                 None => checked.one(&name, image.clone()),

@@ -147,7 +147,13 @@ pub(super) fn check_coordinates(
         if missing || !(-MAX_COORDINATE..=MAX_COORDINATE).contains(&numbers[at]) {
             let what = if missing { "null".to_owned() } else { numbers[at].to_string() };
             let cause = format!("{what} as a coordinate, in number {} of the {noun}", item(at));
-            return Err(Error::new(ErrorKind::BadRow, cause));
+            let error = Error::new(ErrorKind::BadRow, cause);
+            return Err(match missing {
+                true => error,
+                false => {
+                    error.hint(format!("coordinates are from -{MAX_COORDINATE:e} to {MAX_COORDINATE:e}"))
+                }
+            });
         }
     }
     Ok(())

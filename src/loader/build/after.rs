@@ -45,10 +45,13 @@ impl LoaderBuilder {
         self
     }
 
-    /// The lanes of an order if they are left open.
-    pub(super) fn default_lanes(&self) -> u32 {
+    /// The lanes of an order of `samples` if they are left open: one for each rank, but none that is empty.
+    /// Sources of a mix have equally many, whatever they hold.
+    pub(super) fn default_lanes(&self, samples: u64) -> u32 {
+        let world = self.spec.shard.world();
+        let most = if self.among > 1 { world } else { u32::try_from(samples.max(1)).unwrap_or(world) };
         let saved = self.after.as_ref().and_then(|position| position.sources.get(self.source as usize));
-        saved.map_or(self.spec.shard.world(), |saved| saved.order.lanes.max(1))
+        saved.map_or(world.min(most), |saved| saved.order.lanes.max(1))
     }
 
     /// Checks that the position that the loader goes on after is one of such a loader between two epochs.

@@ -24,7 +24,7 @@ impl LoaderBuilder {
                 .hint(format!("name up to {}", CostRanks::MAX_COSTS)));
         }
         if spec.shuffle.mixing != Mixing::Window {
-            let cause = "`balance` was given, but rows are not shuffled in a window";
+            let cause = "`balance` was given, and only a shuffle in a window orders rows by their cost";
             return Err(Error::invalid(cause).hint("shuffle with a window, or leave `balance` out"));
         }
         if spec.samples.are_reshuffled() {

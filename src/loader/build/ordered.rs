@@ -37,7 +37,8 @@ impl LoaderBuilder {
         let Selected { samples, costs, heads, sizing, .. } = selected;
         // The window of a shuffle counts rows, whatever samples are made from them.
         let row_counts = samples.row_counts();
-        let order = OrderSpec::new(&spec.shuffle, &row_counts, self.default_lanes(), checked.default_window);
+        let lanes = self.default_lanes(samples.total());
+        let order = OrderSpec::new(&spec.shuffle, &row_counts, lanes, checked.default_window);
         let order = order.with_costs(costs.clone());
         let may_cut = spec.shuffle.mixing == Mixing::Window && samples.are_rows();
         let pieces_below = if may_cut { spec.shuffle.piece_rows.map_or(u64::MAX, u64::from) } else { 0 };

@@ -137,7 +137,7 @@ impl LoaderBuilder {
     fn least_of_all(&self, checked: &Checked) -> Result<u64> {
         let Checked { spec, reads, .. } = checked;
         let samples = SampleIndex::of_rows(select::live_rows(&reads.catalog)?);
-        let lanes = self.default_lanes();
+        let lanes = self.default_lanes(samples.total());
         let order = OrderSpec::new(&spec.shuffle, &samples.row_counts(), lanes, checked.default_window);
         let split = spec.split(samples.total(), &order);
         Ok(match order.mixing {

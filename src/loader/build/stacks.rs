@@ -107,8 +107,10 @@ impl LoaderBuilder {
         let Some(cast) = stack.cast() else { return Ok(()) };
         for column in &columns {
             let stored = projection.schema().field_with_name(column).map(|field| field.data_type());
+            // Lists are refused by the type that they are stored with.
+            let is_as_wanted = stored.is_ok_and(|stored| stored == cast.data_type() || stored.is_nested());
             let options = spec.column(column);
-            if options.cast.is_none() && options.encode.is_none() && stored.ok() != Some(cast.data_type()) {
+            if options.cast.is_none() && options.encode.is_none() && !is_as_wanted {
                 options.cast = Some(cast.clone());
             }
         }

@@ -243,10 +243,12 @@ impl Image {
     /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
     /// `TrivialAugmentWide`. It comes after the flips and the rotation, before a colour jitter. Default: off.
     ///
-    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image.
+    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image. An image
+    /// has one automatic augmentation; a second one is refused by [`Image::validate`].
     #[must_use]
     pub fn auto_augment(self, augment: AutoAugment) -> Image {
-        Image { auto_augment: Some(augment), ..self }
+        let is_augmented_twice = self.auto_augment.is_some();
+        Image { auto_augment: Some(augment), is_augmented_twice, ..self }
     }
 
     /// Inverts all levels with probability `p`: torchvision's `RandomInvert`. Default: 0.
@@ -305,6 +307,10 @@ impl Image {
 
     pub(crate) fn validate_augment(&self) -> Result<()> {
         self.steps.validate()?;
+        if self.is_augmented_twice {
+            return Err(Error::invalid("a second automatic augmentation")
+                .hint("an image has one of rand_augment, trivial_augment_wide and auto_augment"));
+        }
         self.auto_augment.map_or(Ok(()), |augment| augment.validate())
     }
 
@@ -333,6 +339,10 @@ mod tests {
             (image().auto_augment(AutoAugment::rand(101, 0)), "101 operations"),
             (image().auto_augment(AutoAugment::trivial_wide().num_magnitude_bins(1)), "with 1 magnitudes"),
             (image().auto_augment(AutoAugment::svhn()).emit_geometry(), "emit_geometry with an automatic"),
+            (
+                image().auto_augment(AutoAugment::rand(2, 9)).auto_augment(AutoAugment::trivial_wide()),
+                "a second automatic augmentation",
+            ),
             (image().random_invert(1.5), "random_invert with probability 1.5"),
             (image().random_posterize(9, 0.5), "to 9 bits"),
             (image().random_solarize(256.0, 0.5), "threshold 256"),

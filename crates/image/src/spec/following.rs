@@ -117,6 +117,24 @@ impl Image {
         }
     }
 
+    /// Refuses an image that cannot be decoded by itself, since other columns of its row, or a column beside
+    /// it, belong to it.
+    ///
+    /// # Errors
+    /// Fails if the image is cropped around boxes, follows another image or delivers its geometry.
+    pub fn check_alone(&self) -> Result<()> {
+        let needed = [
+            (self.crops_around().is_some(), "random_iou_crop"),
+            (self.of.is_some(), "of"),
+            (self.emit_geometry, "emit_geometry"),
+        ];
+        match needed.into_iter().find(|(is_needed, _)| *is_needed) {
+            Some((_, what)) => Err(Error::invalid(format!("{what} for an image that is decoded by itself"))
+                .hint("boxes, another column and geometry need a loader")),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the part that is shown depends on the image's size alone, so that another image cannot take it
     /// over.
     pub fn crops_by_size(&self) -> bool {

@@ -174,6 +174,9 @@ pub struct Image {
     /// An option of another framing that was set, which is refused later.
     #[serde(skip)]
     misplaced: Option<&'static str>,
+    /// A second automatic augmentation was set, which is refused later.
+    #[serde(skip)]
+    is_augmented_twice: bool,
 }
 
 /// Normalisation: subtracts the mean of each channel and divides by its standard deviation, on values in [0,
@@ -230,6 +233,7 @@ impl Image {
             steps: Steps::default(),
             of: None,
             misplaced: None,
+            is_augmented_twice: false,
         }
     }
 
