@@ -339,6 +339,9 @@ def test_csv_has_the_types_of_its_fields(tmp_path: Path) -> None:
     ]
     write(source, tmp_path / "texts", "--text", "id")
     assert pq.read_table(tmp_path / "texts")["id"].to_pylist() == ["1", "2", "3"]
+    (source / "c.csv.gz").write_text("id,price\n1,2\n")
+    assert "if it is not compressed, remove .gz from its name" in refused(source, tmp_path / "out2")
+    (source / "c.csv.gz").unlink()
     (source / "c.csv").write_text("id,price\n1,2,3\n")
     assert "c.csv" in refused(source, tmp_path / "out2")
     (source / "c.csv").write_text("id,id\n1,2\n")

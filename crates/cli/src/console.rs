@@ -191,7 +191,7 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
         "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "piece_rows" | "threads"
-        | "window_rows" => {
+        | "timestamp" | "version" | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
         // In the dict of Python, `None` for a column means that it is delivered as stored.

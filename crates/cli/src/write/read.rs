@@ -14,7 +14,13 @@ pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
         | std::io::ErrorKind::InvalidInput => ErrorKind::Corrupt,
         _ => ErrorKind::Io,
     };
-    Error::new(kind, format!("this cannot be read: {error}")).at(place(path))
+    let error = Error::new(kind, format!("this cannot be read: {error}")).at(place(path));
+    match (kind, path.extension().and_then(|ending| ending.to_str())) {
+        (ErrorKind::Corrupt, Some(ending @ ("gz" | "zst"))) => error.hint(format!(
+            "copy or compress it again if it was cut; if it is not compressed, remove .{ending} from its name"
+        )),
+        _ => error,
+    }
 }
 
 pub(super) fn place(path: &Path) -> Place {
