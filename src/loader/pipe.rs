@@ -20,6 +20,7 @@
 //! the threads and the channels, passes in the events, and carries out the actions.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use forebay_base::promise::Promise;
@@ -66,6 +67,11 @@ pub(crate) struct Means {
     /// The promise of the memory that the loader may take.
     pub(crate) _promise: Promise,
 }
+
+/// An engine that is open for as long as something uses it. Who drops the last use waits until it is closed.
+/// A report of an epoch's work borrows the engine for a moment, and is not a use: it could be the last to let
+/// go, while nobody waits for its thread.
+pub(crate) struct OpenEngine(Arc<Engine>);
 
 /// The epochs of a loader, and the handles through which decisions about them are carried out.
 #[derive(Default)]
@@ -121,7 +127,7 @@ pub(crate) struct BatchReceiver {
     pub(crate) batches: queue::Receiver<PendingBatch>,
     pub(crate) watch: Watch,
     id: EpochId,
-    engine: Arc<Engine>,
+    engine: Arc<OpenEngine>,
 }
 
 impl BatchReceiver {
@@ -160,11 +166,17 @@ impl Drop for BatchReceiver {
 }
 
 impl Engine {
-    pub(crate) fn start(means: Means, row_cache: Option<RowCache>) -> Arc<Self> {
+    pub(crate) fn start(means: Means, row_cache: Option<RowCache>) -> Arc<OpenEngine> {
         let driven = Mutex::default();
         let process = means.io.process();
         let means = Mutex::new(Some(means));
-        Arc::new_cyclic(|this| Engine { this: this.clone(), process, means, driven, row_cache })
+        Arc::new(OpenEngine(Arc::new_cyclic(|this| Engine {
+            this: this.clone(),
+            process,
+            means,
+            driven,
+            row_cache,
+        })))
     }
 
     /// Fails in a forked child.
@@ -221,24 +233,6 @@ impl Engine {
         drop((work, means));
     }
 
-    /// Begins an epoch, and ends one that is under way. `work` is called only if the epoch does begin.
-    pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
-        self.check_process()?;
-        let mut driven = self.driven();
-        driven.check_open()?;
-        let work = work()?;
-        let mut keys = work.plans.iter().map(|planned| planned.key.clone());
-        let (key, following) = (keys.next(), keys.next());
-        let key = key.ok_or_else(|| Error::new(ErrorKind::Internal, "an epoch without a plan"))?;
-        driven.work = Some(work);
-        self.apply(&mut driven, Event::Begin { key, following })?;
-        let begun = driven.life.current().and_then(|id| Some((id, driven.epoch(id)?.unclaimed.take()?)));
-        let (id, (batches, watch)) =
-            begun.ok_or_else(|| Error::new(ErrorKind::Internal, "the epoch did not begin"))?;
-        watch.begins();
-        Ok(BatchReceiver { batches, watch, id, engine: self.clone() })
-    }
-
     fn driven(&self) -> MutexGuard<'_, Driven> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +276,35 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl OpenEngine {
+    /// Begins an epoch, and ends one that is under way. `work` is called only if the epoch does begin.
+    pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
+        self.check_process()?;
+        let mut driven = self.driven();
+        driven.check_open()?;
+        let work = work()?;
+        let mut keys = work.plans.iter().map(|planned| planned.key.clone());
+        let (key, following) = (keys.next(), keys.next());
+        let key = key.ok_or_else(|| Error::new(ErrorKind::Internal, "an epoch without a plan"))?;
+        driven.work = Some(work);
+        self.apply(&mut driven, Event::Begin { key, following })?;
+        let begun = driven.life.current().and_then(|id| Some((id, driven.epoch(id)?.unclaimed.take()?)));
+        let (id, (batches, watch)) =
+            begun.ok_or_else(|| Error::new(ErrorKind::Internal, "the epoch did not begin"))?;
+        watch.begins();
+        Ok(BatchReceiver { batches, watch, id, engine: self.clone() })
+    }
+}
+
+impl Deref for OpenEngine {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Drop for OpenEngine {
     fn drop(&mut self) {
         self.close();
     }

@@ -10,7 +10,7 @@ use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collator;
 use super::dataset::read_row_ids;
 use super::pass::{Beginning, Pass};
-use super::pipe::{Engine, Planned as PlannedPass, Work};
+use super::pipe::{OpenEngine, Planned as PlannedPass, Work};
 use super::plan::Planned;
 use super::prefetch::PrefetchKey;
 use super::refill::Refill;
@@ -33,7 +33,7 @@ use crate::shard::{
 
 /// A source, with the threads that do its work.
 pub(super) struct Source {
-    pub(super) engine: Arc<Engine>,
+    pub(super) engine: Arc<OpenEngine>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,

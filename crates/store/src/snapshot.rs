@@ -261,7 +261,7 @@ pub struct TableMark {
 pub struct VersionWords {
     /// The noun, such as "snapshot".
     pub noun: &'static str,
-    /// What to do if a file is gone.
+    /// The advice for a file that is gone.
     pub when_gone: &'static str,
 }
 
