@@ -151,7 +151,7 @@ class Dataset:
 
     @property
     def version(self) -> int | None:
-        """The version of the Delta table that it is, or the snapshot of the Iceberg table; ``None`` for plain files.
+        """The version of a Delta table, or the snapshot of an Iceberg table; ``None`` for plain files.
 
         >>> import forebay as fb
         >>> fb.Dataset("data/train/").version is None

@@ -242,7 +242,7 @@ impl Images<'_> {
         Ok(())
     }
 
-    /// The views of one image, for its slots in each.
+    /// The views to make of one image. `slots` has the memory of this image in each of the `wanted` views.
     fn views<'a>(&self, number: usize, wanted: &'a [WantedView], slots: Vec<&'a mut [u8]>) -> Vec<View<'a>> {
         let key = self.keys.of(number);
         let each = wanted.iter().zip(slots).flat_map(|(view, slot)| {

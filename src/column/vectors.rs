@@ -26,7 +26,8 @@ pub(crate) struct VectorCodec {
 }
 
 impl VectorCodec {
-    /// `inner` must gather, and was made for the field [with lists](with_lists).
+    /// The codec for a column of vectors. Its lists are delivered by `inner`, which must be a `Codec::Gather`
+    /// that was made for the field [with lists](with_lists).
     ///
     /// Fails with `Invalid` for a column that follows images.
     pub(crate) fn new(inner: Codec) -> Result<Self> {

@@ -53,12 +53,12 @@ struct Plan {
     run: Arc<Run>,
     lanes: u32,
     planned: Vec<(u64, Arc<MixedEpoch>)>,
-    /// The last position that was asked for, from which the next question continues: the epoch, and its steps
-    /// from there on.
+    /// The epoch that [`taken_before`](Plan::taken_before) was last asked about, and its steps from there
+    /// on: the next question is usually about a step soon after it.
     asked: Option<(u64, Steps)>,
 }
 
-/// How far an epoch of a mix got.
+/// The place that an epoch of a mix has reached.
 pub(super) struct Reached {
     /// The number of the first pass of each source.
     pub(super) passes: Vec<u64>,
@@ -255,7 +255,7 @@ impl Mixture {
         Err(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
-    /// How far an epoch that has given `row` rows got.
+    /// The place that an epoch has reached after its first `row` rows.
     pub(super) fn reached(&self, epoch: u64, row: u64) -> Reached {
         let (run, _) = self.run();
         let sources = run.rule.rows.len();

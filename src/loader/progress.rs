@@ -94,7 +94,8 @@ struct ProgressState {
     at: At,
     /// Whether an iterator over `epoch` was returned. If so, the next iterator is for the following epoch.
     begun: bool,
-    /// The number of the iterator that was returned last, or of the position that was set since.
+    /// The number of the iterator that `at` belongs to. A position that is set gets a new number too, so that
+    /// iterators from before it no longer move `at`.
     generation: u64,
 }
 

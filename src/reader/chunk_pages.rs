@@ -40,10 +40,11 @@ pub(crate) struct ChunkPages {
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` if all are to be read. `locations` has the pages of a leaf column
-    /// in a stored row group, by its ordinal in the file, if they are known. Of a stored row group without
-    /// any of the rows no pages are read, if others have some. With `in_any_case` pages are read one by one
-    /// even if that saves little: for rows that follow from the locations, which the page headers then prove.
+    /// The pages that hold `rows`; `None` if all pages are to be read. `locations` gets the ordinal of a
+    /// stored row group in the file and a leaf column, and returns the pages of the leaf if they are known. A
+    /// stored row group that has none of the rows is not read at all. With `in_any_case`, pages are read one
+    /// by one even if that saves little. Rows that were chosen by `locations` need this, because the headers
+    /// of the pages then prove that the locations are right.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,

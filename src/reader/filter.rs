@@ -155,9 +155,9 @@ impl Filter {
         }
     }
 
-    /// Whether rows of a row group, an index into [`Catalog::groups`], match according to the constants of
-    /// its file and `footer`, which must be the whole footer, with statistics. The filter must be valid for
-    /// the catalogue.
+    /// Whether all, some or no rows of a row group match, as far as the constant columns of its file and the
+    /// statistics in `footer` tell. `group` is an index into [`Catalog::groups`], `footer` must be the whole
+    /// footer, and the filter must be valid for the catalogue.
     pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;

@@ -29,7 +29,7 @@ pub struct SavedFiles {
     pub files: u64,
     /// The number of rows in the files.
     pub rows: u64,
-    /// The buckets of one table after another, as eight hexadecimal digits each.
+    /// The buckets of the first table and then of the second, with eight hexadecimal digits for a bucket.
     sums: String,
 }
 

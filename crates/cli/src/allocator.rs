@@ -93,9 +93,9 @@ fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
 const PURGE_DELAY_OPTION: mi_option_t = 15;
 /// The default delay of mimalloc, in milliseconds.
 const DEFAULT_PURGE_DELAY_MS: c_long = 1_000;
-/// The delay of this program, in milliseconds. Batches, windows and changes of epochs take less time, and the
-/// memory of a dropped loader is returned after it. If a loader would otherwise exceed its memory, [`kept`]
-/// returns free memory earlier.
+/// The milliseconds after which this program returns free memory. The delay is longer than a batch, a window
+/// or a change of epochs takes, so memory that a running loader needs again is kept, and that of a dropped
+/// loader is returned. If a loader would otherwise exceed its memory, [`kept`] returns free memory earlier.
 const PURGE_DELAY_MS: c_long = 10_000;
 
 /// Makes mimalloc keep free memory for a while, since the next batch takes as much. The environment variable

@@ -40,7 +40,7 @@ pub struct TableFile {
     /// The id of its first row, if the table tracks row ids. The others follow, unless the file stores ids in
     /// the [column](crate::ROW_ID_COLUMN) for them.
     pub first_row_id: Option<i64>,
-    /// The place of the file in the statistics.
+    /// The index of the file in [`statistics`](Table::statistics).
     pub listed: u32,
     /// The partition of the file, by its place in the table's partitions.
     pub partition: u32,

@@ -122,7 +122,8 @@ fn mirrored(places: Vec<u32>, mirrored: bool) -> Vec<usize> {
 }
 
 /// For each output pixel along an axis, the pixel of the image that it shows: as in torchvision, the one at
-/// its upper left corner. It is computed in 32 bits as there, which matters if that corner is on a border.
+/// its upper left corner. Like torchvision it computes in 32 bits, which matters if that corner lies on the
+/// border between two pixels.
 fn nearest(start: f64, length: f64, target: u32, limit: u32, mirrored: bool) -> Vec<usize> {
     let scale = length / f64::from(target);
     // A crop before the resize begins at a whole pixel of the image, and a crop after it at a whole pixel of

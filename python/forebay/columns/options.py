@@ -102,7 +102,7 @@ class ColumnsDict(_GivenDict):
 
 
 def by_column(value: Any, option: str) -> dict[str, Any] | None:
-    """The values that the argument of an option has for columns, each checked."""
+    """Checks the argument of an option, and returns its value for each column that it names."""
     if value is None:
         return None
     of = COLUMN_OPTIONS[option]

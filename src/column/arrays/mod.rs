@@ -33,7 +33,8 @@ pub(crate) struct ArraysCodec {
 }
 
 impl ArraysCodec {
-    /// `inner` must gather, and was made for the [field](Arrays::field) of lists.
+    /// The codec for `arrays`. Its lists are delivered by `inner`, which must be a `Codec::Gather` that was
+    /// made for the [field](Arrays::field) of lists.
     ///
     /// Fails with `Invalid` for a column that follows images.
     pub(crate) fn new(arrays: Arrays, inner: Codec) -> Result<Self> {

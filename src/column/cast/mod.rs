@@ -107,7 +107,8 @@ pub(crate) struct CastCodec {
 }
 
 impl CastCodec {
-    /// `inner` must gather, and was made for the [field](cast_field) after the cast.
+    /// The codec that casts a column to `to`. The cast values are delivered by `inner`, which must be a
+    /// `Codec::Gather` that was made for the [field](cast_field) after the cast.
     ///
     /// Fails with `Invalid` for a column that cannot be cast.
     pub(crate) fn new(inner: Codec, stored: &Field, to: &DataType) -> Result<Self> {

@@ -29,7 +29,7 @@ pub(crate) struct ClipCodec {
     most: usize,
     /// Whether the images of a channel come before the next channel.
     has_channels_first: bool,
-    /// Whether all images of a clip have the draws of its row.
+    /// Whether all images of a clip share the random draws of their row.
     are_together: bool,
     /// Whether the images are those of the rows of a window, and not of a list in each row.
     takes_window: bool,
@@ -38,8 +38,8 @@ pub(crate) struct ClipCodec {
 }
 
 impl ClipCodec {
-    /// The codec for a stored column; if samples are windows, with the number of its rows in a window, and
-    /// the draws that these share.
+    /// The codec for a stored column. If samples are windows, `window` has the number of rows of the column
+    /// in a window, and says whether these rows share their random draws.
     ///
     /// # Errors
     /// The clip cannot work, or not with this column.
@@ -80,7 +80,8 @@ impl ClipCodec {
         Ok(codec)
     }
 
-    /// Decodes the images of one clip. `decode` decodes the image with a number into memory for one.
+    /// Decodes the images of one clip, which are chosen among `available` images. `decode` gets the number of
+    /// an image and the memory for its pixels.
     fn decode_frames(
         &self,
         available: usize,

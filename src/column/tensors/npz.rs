@@ -14,7 +14,7 @@ pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
 /// The signature of the record at the end of an archive.
 const END: &[u8] = b"PK\x05\x06";
-/// The number of bytes of that record without its comment.
+/// The number of bytes of the record at the end of an archive, without its comment.
 const END_BYTES: usize = 22;
 
 /// The signature of an entry in the directory at the end of an archive.

@@ -80,7 +80,7 @@ impl LoaderBuilder {
         Ok(places.into_iter().map(|place| stored[place].clone()).collect())
     }
 
-    /// Gives the columns of a stack the options that name the stack, and the cast to its type.
+    /// Copies the options that were given for a stack to its columns, and casts these to the stack's type.
     fn name_columns(&mut self, name: &str, stack: &Stack, projection: &Projection) -> Result<()> {
         let columns = self.delivered_columns(stack);
         let spec = &mut self.spec;

@@ -65,8 +65,9 @@ struct Gathering {
     /// Each column, and its copies.
     columns: Vec<Vec<ArrayRef>>,
     rows: usize,
-    /// The places of the rows of each batch: anywhere, and in the order in which each copy is dealt.
+    /// For each batch, the copy and the row of that copy from which each of its rows comes, all at random.
     at_random: Vec<Vec<(u32, u32)>>,
+    /// For each batch, such places if only the copy is random, and each copy gives its rows in order.
     in_order: Vec<Vec<(u32, u32)>>,
     /// The order of a deal.
     deal: Vec<u32>,

@@ -68,8 +68,8 @@ pub(in crate::monitor) struct EpochTimings {
     /// The stage that the consumer's own thread works for before it has a batch, and since when.
     pub(super) near: Option<Stage>,
     pub(super) neared: u64,
-    /// The stage that has the batch which the consumer takes next, where a stage holds several batches at a
-    /// time.
+    /// The stage that works on the batch which the consumer takes next. It is set only for stages that hold
+    /// several batches at a time.
     pub(in crate::monitor) next_at: Option<Stage>,
     pub(in crate::monitor) assembly: Assembly,
     /// Whether the batch that is waited for is being made. If it is not, some of its rows are still missing.

@@ -157,7 +157,8 @@ fn divide(left: f64, right: f64) -> (f64, f64) {
 /// The float nearest to the quotient of two integers, like CPython's `long_true_divide`; infinity or NaN for
 /// a division by 0.
 fn quotient(left: i128, right: i128) -> f64 {
-    /// More bits than a float has, so that the bits that are lost decide no tie.
+    /// The bits to which the quotient is computed: two more than a float has, so that setting the last one
+    /// for a remainder is enough to break a tie.
     const BITS: u32 = f64::MANTISSA_DIGITS + 2;
     let is_exact = |number: i128| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
     if left == 0 || right == 0 || is_exact(left) && is_exact(right) {

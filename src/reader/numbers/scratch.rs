@@ -33,7 +33,7 @@ pub(in crate::reader) struct Inflater {
 }
 
 impl Inflater {
-    /// Decompresses a stream to exactly `length` bytes. An empty result does not need the stream.
+    /// Decompresses a stream to exactly `length` bytes. If `length` is 0, the stream is not looked at.
     pub(in crate::reader) fn inflate(
         &mut self,
         codec: Compression,

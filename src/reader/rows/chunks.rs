@@ -190,8 +190,8 @@ fn path(schema: &SchemaDescriptor, leaf: usize) -> Vec<Repetition> {
     path
 }
 
-/// The leaves of `mask` that follow each other in one structure, which may have missing rows or items. Leaves
-/// further apart share only a larger structure, whose rows follow from their neighbours.
+/// The pairs of neighbouring leaves of `mask` that lie in one structure or list whose rows or items may be
+/// missing. Leaves further apart need no pair: all leaves between them lie in the same structure.
 fn siblings(schema: &SchemaDescriptor, mask: &ProjectionMask) -> Vec<Siblings> {
     let is_read = |leaf: &usize| mask.leaf_included(*leaf);
     let is_nested = |leaf: usize| schema.column(leaf).path().parts().len() > 1;

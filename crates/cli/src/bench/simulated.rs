@@ -28,7 +28,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// Sums up `ranks`, which ran steps of `step` on average, if the harness adds `floor` to each step.
+    /// Sums up the runs of `ranks`. A step lasts `step` on average, and the harness itself adds `floor`.
     pub(super) fn new(ranks: &[RankRun], step: Duration, jitter: f32, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =

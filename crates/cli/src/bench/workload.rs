@@ -91,7 +91,7 @@ enum Workload {
     Resnet18,
 }
 
-/// The accelerator of a demand.
+/// An accelerator for which a demand was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Device {

@@ -87,7 +87,7 @@ impl<const LANES: usize> LevelGroup<LANES> {
     }
 }
 
-/// The places of the results of groups.
+/// The places in a slot where the results of consecutive groups are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupTarget {
     /// The bytes of the slot before the result of each register of the first group.

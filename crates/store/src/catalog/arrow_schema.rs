@@ -186,7 +186,7 @@ impl FoundSchema<'_> {
         }
     }
 
-    /// Adds several columns as two halves.
+    /// Adds several columns in two halves, so that only the columns that cannot be read are refused.
     fn halve(&mut self, columns: Range<usize>) -> Result<()> {
         let middle = columns.start + columns.len() / 2;
         self.add(columns.start..middle)?;

@@ -26,7 +26,7 @@ pub enum Differences {
 pub struct Unified {
     /// The columns, in the order of the first file that has them.
     pub schema: SchemaRef,
-    /// The columns that cannot be read: those of single files, and those that differ.
+    /// The columns that cannot be read, because one file cannot read them or because the files differ.
     pub refused: Refusals,
 }
 

@@ -8,7 +8,7 @@ const NONE: u8 = 0;
 const ALL: u8 = 1;
 /// The form of a set as pairs of numbers: rows that are left out, and rows that follow in the set.
 const RUNS: u8 = 2;
-/// The form of a set as a bit for each row, with the lowest first.
+/// The form of a set as one bit for each row; the first row is the lowest bit of the first byte.
 const BITS: u8 = 3;
 
 /// The most bytes of a variable-length integer of 32 bits.

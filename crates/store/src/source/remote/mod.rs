@@ -44,7 +44,8 @@ pub(super) use crate::snapshot::Pin;
 pub(super) use connection::Remote;
 pub(super) use trouble::changed;
 
-/// The statuses of answers to a `HEAD` that may be due to its method, or have no reason.
+/// The statuses of answers to a `HEAD` after which a `GET` is tried: the server may refuse only this method,
+/// or has a reason for the refusal that only the answer to a `GET` tells.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
 
 /// The name in the metadata of an object of Azure by which Hadoop marks a folder.

@@ -243,7 +243,7 @@ pub(super) struct Outage {
     patience: Duration,
     tries: u32,
     odd: u32,
-    /// Whether other credentials were found already.
+    /// Whether new credentials were already found during this outage.
     pub(super) renewed: bool,
 }
 

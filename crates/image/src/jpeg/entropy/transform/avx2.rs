@@ -8,8 +8,9 @@ use super::super::block::Block;
 use super::constants::*;
 use super::job::{Job, SIDE, Transform};
 
-/// The shifts as the type that intrinsics take.
+/// The number of bits that the first pass rounds away, as the type that intrinsics take.
 const FIRST: i32 = FIRST_SHIFT as i32;
+/// The number of bits that the second pass rounds away, as the type that intrinsics take.
 const SECOND: i32 = SECOND_SHIFT as i32;
 /// The number of fractional bits of a constant, as the type that intrinsics take.
 const BITS: i32 = CONSTANT_BITS as i32;
