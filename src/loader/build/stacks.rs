@@ -80,7 +80,7 @@ impl LoaderBuilder {
         Ok(places.into_iter().map(|place| stored[place].clone()).collect())
     }
 
-    /// Copies the options that were given for a stack to its columns, and casts these to the stack's type.
+    /// Gives the options of a stack to each of its columns, and casts the columns to the type of the stack.
     fn name_columns(&mut self, name: &str, stack: &Stack, projection: &Projection) -> Result<()> {
         let columns = self.delivered_columns(stack);
         let spec = &mut self.spec;

@@ -26,7 +26,7 @@ pub enum Differences {
 pub struct Unified {
     /// The columns, in the order of the first file that has them.
     pub schema: SchemaRef,
-    /// The columns that cannot be read, because one file cannot read them or because the files differ.
+    /// The columns that are refused: they cannot be read in one of the files, or differ between files.
     pub refused: Refusals,
 }
 
