@@ -69,7 +69,7 @@ impl Destination {
         let mut earlier = String::new();
         file.read_to_string(&mut earlier).map_err(at)?;
         let mut complete: BTreeSet<String> =
-            [&hidden, folder].into_iter().flat_map(|folder| names(folder)).collect();
+            [&hidden, folder].into_iter().flat_map(names).collect();
         complete.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
         if earlier != record {
             if !complete.is_empty() {
