@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The limit of one epoch; shared by its assembly, which waits, and the lifecycle, which decides.
+/// The limit on the batches of one epoch, shared by its assembly, which waits for it to rise, and the
+/// lifecycle, which raises it.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     level: Mutex<Level>,
@@ -16,7 +17,7 @@ pub(super) struct Admission {
     stopped: Arc<AtomicBool>,
 }
 
-/// How much the epoch may make. The level only ever rises.
+/// The batches that an epoch may make. The level only ever rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// The epoch may make its first batch.
@@ -43,7 +44,7 @@ impl Admission {
         self.raise(Level::Open);
     }
 
-    /// Ends all waiting, and the batches that are being made.
+    /// Stops the epoch: ends all waiting, and cancels the batches that are being made.
     pub(super) fn stop(&self) {
         let level = self.level();
         self.stopped.store(true, Relaxed);

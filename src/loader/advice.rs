@@ -6,17 +6,18 @@ use serde::Serialize;
 
 use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
 
-/// Mixing is worth improving if batches have less than this share of the row groups that a uniform draw has.
+/// Mixing is worth improving if the number of row groups in a batch is below this share of the number in a
+/// batch that is drawn uniformly.
 const POORLY_MIXED_SHARE: f64 = 0.7;
 
-/// The share of the row groups of a uniform draw that is good enough. A larger share would need far smaller
-/// pieces, or a far larger window.
+/// A batch is mixed well enough if it has rows of this share of the number of row groups that a uniform draw
+/// would have. A larger share would need far smaller pieces, or a far larger window.
 const WELL_MIXED_SHARE: f64 = 0.8;
 
 /// The smallest piece that is advised, since each piece is read separately.
 const MIN_PIECE_ROWS: u64 = 32;
 
-/// The most parts that all windows together may have in a trial.
+/// A value is tried only if the windows of all lanes together have at most this number of parts.
 const MAX_PARTS: u64 = 1 << 14;
 
 /// A value of a shuffle option that mixes batches better: see [`RankPlan`](super::RankPlan).
@@ -137,7 +138,7 @@ impl Tried<'_> {
         until(windows.map(of_window), enough)
     }
 
-    /// Whether a lane's window may have this many parts in a trial.
+    /// Whether a value may be tried that gives a lane's window `pool` parts.
     fn fits(&self, pool: u64) -> bool {
         pool.saturating_mul(self.lanes) <= MAX_PARTS
     }

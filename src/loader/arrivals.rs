@@ -45,9 +45,9 @@ impl From<Error> for Interrupt {
 
 /// Where the row groups of an epoch arrive from.
 pub(super) enum Supply {
-    /// They are fetched and decoded meanwhile.
+    /// The row groups are fetched and decoded while the epoch runs.
     Fetched(RowGroupQueue, Arc<Gauge>),
-    /// The rows of all of them stay in memory.
+    /// The rows of all row groups stay in memory, and nothing is fetched.
     Memory(StayingParts),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Arrivals {
     /// The parts whose rows are being awaited, with the rows that have already come.
     pending: Option<PendingRowGroups>,
     ready: std::vec::IntoIter<Resident>,
-    /// The number of parts that have arrived.
+    /// The number of parts that assembly has taken.
     count: u64,
     /// The time since which fetching waits for memory, and the bytes granted at that time.
     stuck: Option<(Instant, u64)>,
@@ -94,7 +94,7 @@ impl Arrivals {
     }
 
     /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released
-    /// for a long time. Batches that are being made, for which `is_busy` is true, will release theirs.
+    /// for a long time. If `is_busy`, batches are being made, which will release memory.
     pub(super) fn is_hopeless(&mut self, held: u64, is_busy: bool) -> bool {
         let used = self.budget.used();
         if is_busy || !self.is_stuck() || self.stuck.is_none_or(|(_, before)| before != used) {
@@ -132,7 +132,7 @@ impl Arrivals {
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // The place among waiting parts is returned together with the last of these parts.
+            // With the last of these parts, their permit to wait is given back.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;

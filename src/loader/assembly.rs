@@ -36,7 +36,8 @@ pub(super) struct BatchMaker {
     epoch: u64,
     withheld: OfPass,
     admission: Arc<Admission>,
-    /// A value of which every unfinished job holds a clone; such jobs release memory by themselves.
+    /// Every unfinished job holds a clone, so the count says whether any is left. An unfinished job will
+    /// release memory.
     running: Arc<()>,
 }
 
@@ -119,7 +120,8 @@ impl Assembly {
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // The epoch has few steps, or all of them were made before it began.
+        // The report may be outstanding: the epoch may end before step `next_at`, or all its steps were made
+        // before it began.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }
@@ -161,8 +163,8 @@ impl Assembly {
     /// Starts to make a group's batches, and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, withheld, bytes, batches } = group;
-        // Only the last step of an epoch repeats rows, and samples that are not rows are made one batch at a
-        // time.
+        // The last batch's `made_of` holds for the whole group, since only the last step of an epoch repeats
+        // rows, and samples that are not rows are made one batch at a time.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
@@ -233,8 +235,9 @@ impl Assembly {
         picks.map(|(at, _)| at).collect()
     }
 
-    /// The rows of samples, one sample after the other. The last samples are repeats. Heads that hold some of
-    /// the rows become sources.
+    /// Lists the rows of `samples`, one sample after the other. The last `repeated` samples are repeats. If a
+    /// row lies in a head, the continuation of a sample in another row group, that head is added to
+    /// `sources`.
     fn rows_of_samples(
         &self,
         sources: &mut Vec<Arc<Resident>>,

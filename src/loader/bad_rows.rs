@@ -56,7 +56,7 @@ impl OnBadRow {
         OnBadRow::Skip { at_most, refill: true }
     }
 
-    /// Whether batches keep their shape.
+    /// Whether other rows replace those that are left out, so that batches keep their shape.
     pub(crate) fn refills(self) -> bool {
         matches!(self, OnBadRow::Skip { refill: true, .. })
     }
@@ -102,7 +102,8 @@ pub struct BadRow {
     reason: Error,
     /// The ordinal of the row in its row group.
     row: u64,
-    /// The number of the row in the data set. [`Deny`](crate::Deny) leaves the row out of later runs by it.
+    /// The number of the row in the data set. Given to [`Deny`](crate::Deny), it leaves the row out of later
+    /// runs.
     pub id: RowId,
     /// The global row at which the step that left the row out ends.
     pub end: u64,

@@ -8,7 +8,7 @@ use crate::reader::Resident;
 /// How many of its last sources a group searches for one that it already has.
 const SOURCES_REMEMBERED: usize = 8;
 
-/// The rows of a step.
+/// The rows of a step, from which its batch is made.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
     /// The source of each row and the place in its deal; for samples of several rows, the source and the row.
@@ -16,7 +16,7 @@ pub(super) struct StepRows {
     /// The picks that are not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
-    /// The number of bytes that the batch will take; 0 if all rows take the same.
+    /// The number of bytes that the batch will take; 0 if every row takes equally many.
     pub(super) bytes: u64,
     /// The global row at which the step ends.
     pub(super) end: u64,
@@ -35,14 +35,14 @@ pub(super) struct Made {
     pub(super) repeats: Option<Arc<[u32]>>,
 }
 
-/// The rows of some packs.
+/// The rows of a batch of packs, and how they are divided among the packs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackRows {
     /// For each pack, the end of its rows among those of the batch.
     pub(crate) ends: Vec<u32>,
     /// The length of each row's list.
     pub(crate) lengths: Vec<u32>,
-    /// For each row, how much of its list is in earlier packs.
+    /// For each row, the number of values of its list that are in earlier packs.
     pub(crate) skipped: Vec<u32>,
 }
 

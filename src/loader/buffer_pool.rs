@@ -18,7 +18,7 @@ use super::slot::{Pages, Slot};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<Slot>>>,
-    /// The pages of all slots, used or free, that can be registered.
+    /// The pages of all slots, used or free, that can be registered with a device.
     pages: Arc<Mutex<Vec<Weak<Pages>>>>,
     keep: usize,
 }
@@ -110,7 +110,7 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        // The pieces of an abandoned batch are elsewhere. (At worst a forked child finds the lock taken.)
+        // If the batch was abandoned, the buffer is still in pieces, which belong to other owners.
         if self.slot.bytes.is_empty() {
             return;
         }
@@ -156,7 +156,7 @@ mod tests {
         let again = buffers.take(MIN_OF_PAGES);
         assert!(Arc::ptr_eq(&buffers.pages(again.as_ref().as_ptr() as usize).unwrap(), &pages));
         drop(pages);
-        // The pool keeps one buffer, which evicts this one.
+        // The pool keeps one buffer: the small one, which is returned last, evicts the large one.
         drop((again, small));
         assert!(buffers.pages(address).is_none());
     }

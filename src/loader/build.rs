@@ -1,4 +1,4 @@
-//! Builds a loader: checks the user's options, and fills in the open ones.
+//! Builds a loader: checks the user's options, and fills in those that are left open.
 
 mod after;
 mod casts;
@@ -83,7 +83,7 @@ pub struct LoaderBuilder {
     numbered: bool,
     /// The only rows to read, if the user listed them.
     only: Option<Vec<RowId>>,
-    /// The beginning of an epoch that the loader goes on with.
+    /// The beginning of the epoch with which the loader goes on where another loader ended.
     after: Option<Arc<Position>>,
     /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
     /// delivered.

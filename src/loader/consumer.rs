@@ -20,7 +20,7 @@ impl Consumer {
         Consumer { watch }
     }
 
-    /// Reports that the consumer asks for a batch. The time since it had the last one was its own.
+    /// Reports that the consumer asks for a batch. The time since it got the last batch counts as its own.
     pub fn asks(&self) {
         self.watch.asks();
     }
@@ -42,12 +42,13 @@ impl Consumer {
     }
 
     /// Reports that one more thread or process works for this stage, beside the one that takes batches from
-    /// the pipe, until [`ends_beside`](Self::ends_beside). Their times are added.
+    /// the pipe, until [`ends_beside`](Self::ends_beside). The times of all such threads and processes are
+    /// added up.
     pub fn begins_beside(&self, stage: Stage) {
         self.watch.begins_beside(stage);
     }
 
-    /// Reports that one of these threads or processes has finished its work.
+    /// Reports the end of the work that [`begins_beside`](Self::begins_beside) reported.
     pub fn ends_beside(&self, stage: Stage) {
         self.watch.ends_beside(stage);
     }

@@ -1,8 +1,9 @@
 //! The pipe and its handle: from a data set to an iterator of batches.
 //!
-//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in the open ones,
-//! * [`spec`](LoaderSpec) has the options, as Rust, Python and the program fill them; [`deny`](Deny) is a
-//!   list of rows,
+//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in those that the user
+//!   left open,
+//! * [`spec`](LoaderSpec) has the options, as Rust, Python and the command line fill them; [`deny`](Deny) is
+//!   a list of rows,
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
 //! * `threads` starts the threads, and `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches
 //!   the row groups of an epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them;
@@ -13,7 +14,7 @@
 //!   `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
 //!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
-//! * `withheld` has the rows that are denied from a step on,
+//! * `withheld` lists the rows that are denied only from a certain step of the run on,
 //! * `rewind` says which rows a step has, past or to come,
 //! * `petastorm` reads the schema that Petastorm keeps beside the files of a data set,
 //! * `repack` writes a data set again with its JPEGs in another form,
