@@ -43,8 +43,8 @@ def fitting(has: set[str]) -> list[str]:
 
 
 def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
-    """The library in a folder with the highest of the given levels; ``None`` if only the one for all
-    processors is left.
+    """The library in ``folder`` of the ``wanted`` level, by default of the first of ``levels`` that has one;
+    ``None`` if Python is to import the library for all processors.
 
     Raises:
         ImportError: The processor does not have the ``wanted`` level, or the package has no library for it.
@@ -64,8 +64,8 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
 
 
 def _load(name: str) -> None:
-    """Imports the library of the best level as module ``name``; without one, Python imports the one for all
-    processors."""
+    """Imports the library of the best level as module ``name``. Does nothing if there is none: Python then
+    imports the library for all processors."""
     wanted = os.environ.get("FOREBAY_LEVEL") or None
     path = library(Path(__file__).parent, fitting(flags()), wanted)
     if path is None:

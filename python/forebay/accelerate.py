@@ -100,7 +100,7 @@ class _Batches(adapters.Batches[dict[str, Any]], DataLoaderStateMixin):  # type:
         self.begin()
         try:
             for batch in super()._over(epoch):
-                # The row is 0 when the last batch of an epoch was handed over.
+                # The row of the loader's position is 0 when the last batch of an epoch was handed over.
                 self.end_of_dataloader = self.loader.state_dict()["row"] == 0
                 self.remainder = 0
                 yield batch

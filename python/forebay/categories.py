@@ -133,7 +133,7 @@ class Vocabulary(Encoding):
         Returns
         -------
         Vocabulary
-            The value.
+            The vocabulary of the values that are kept.
 
         Raises
         ------

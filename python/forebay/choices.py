@@ -34,7 +34,7 @@ PadSide = Literal["right", "left"]
 """The side of a list on which it is padded."""
 
 KeptEnd = Literal["first", "last"]
-"""The numbers that are kept of a list that is cut off."""
+"""Whether the first or the last numbers of a list are kept when it is cut off."""
 
 Interpolation = Literal["nearest", "bilinear"]
 """The interpolation of the pixels of a rotated image."""

@@ -186,7 +186,7 @@ class Dataset:
     def num_row_groups(self) -> int:
         """Number of row groups in all files, without empty row groups.
 
-        A file of a table whose footer is read with its rows counts as one.
+        In a table whose footers are read with the rows, each file counts as one row group.
         """
         return self._native.row_groups()
 
@@ -425,7 +425,8 @@ class Dataset:
         return absolute[0] if isinstance(self._urls, (str, os.PathLike)) else absolute
 
     def _place(self) -> dict[str, Any]:
-        """What a loader in a process that works in another folder opens it by: at its version, if it is a table."""
+        """The locations, and the versions of tables, by which a process with another working directory opens
+        the data set."""
         versions = {location: version for location, _, version in self._native.tables()}
         return {"urls": self._absolute(), **({"versions": versions} if versions else {})}
 

@@ -246,8 +246,8 @@ class Epoch(Iterator[Any]):
         loader._native.handed_over(step)
 
     def _pull(self) -> Pulled | None:
-        """Pulls a batch like :meth:`pull`, for a caller that may still hold a batch for the training step
-        when ``None`` is returned."""
+        """Pulls a batch like :meth:`pull`, but does not note that the training step gets nothing: the caller
+        may still hold a batch for it."""
         self._loader._check_process()
         self._native.check_open()
         if self._transformed is not None:

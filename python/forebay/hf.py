@@ -154,7 +154,7 @@ class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc]
     Parameters
     ----------
     *args, **kwargs
-        The argument of ``transformers.Trainer``.
+        The arguments of ``transformers.Trainer``.
     """
 
 

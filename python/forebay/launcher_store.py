@@ -32,24 +32,24 @@ class KeyValueStore(Protocol):
 
 @dataclass(frozen=True)
 class Awaited:
-    """A value that another rank puts into the store, in the words of its errors."""
+    """A value that this rank awaits from another rank, and the words of the errors if it does not come."""
 
     #: The value, such as ``"index"``.
     what: str
     #: The rank that puts it.
     rank: int
-    #: The locations that it is about.
+    #: The locations of the data set, for the errors.
     where: str
-    #: Seconds that it is waited for in all.
+    #: Seconds that this rank waits for the value in all.
     seconds: float
-    #: The next moves: where the store fails, and where the value does not come.
+    #: The advice in the error if the store fails, and in the error if the value does not come in time.
     if_failed: str
     if_late: str
 
 
 def key_of(urls: Any, what: str) -> str:
-    """The key of a value about a data set. Other locations have another key, and the key does not reveal
-    them."""
+    """The key of a value about the data set at ``urls``. Different locations have different keys, which do
+    not reveal the locations."""
     text = "\0".join(location.rstrip("/") for location in locations(urls))
     return f"forebay/{what}/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 

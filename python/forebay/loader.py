@@ -63,7 +63,7 @@ __all__ = ["Loader"]
 
 
 class _Reopened(NamedTuple):
-    """What a loader consists of when it is opened at another version of its table."""
+    """The parts of a loader that depend on the versions of its tables."""
 
     native: _forebay.Loader
     datasets: list[Dataset]
@@ -391,9 +391,10 @@ class Loader:
         close_at_exit(self)
 
     def _over(self, datasets: list[Dataset], after: str | None = None) -> _Reopened:
-        """The loader over data sets, which goes on after the position ``after``, the beginning of an epoch."""
+        """The parts of this loader over ``datasets``. They go on after the position ``after``, which is the
+        beginning of an epoch."""
         native = _forebay.Loader(*self._checked(datasets), numbered=self._numbered, after=after)
-        # What a copy opens, with the fingerprint that it must find. A Dataset checks its fingerprint itself.
+        # A copy of the loader opens these, and must find this fingerprint. A Dataset checks its own itself.
         carried: list[tuple[dict[str, Any], str | None]] = [
             ({"urls": of_source["urls"]}, None)
             if isinstance(of_source["urls"], Dataset)
@@ -515,8 +516,8 @@ class Loader:
         return epoch
 
     def _at_newest(self, number: int | None) -> int:
-        """Takes the newest versions of the tables that are followed, unless the epoch that begins is continued.
-        Returns its number."""
+        """Takes the newest versions of the followed tables, unless the epoch ``number`` was begun before and
+        is continued. Returns the number of the epoch."""
         upcoming, row = self._native.upcoming()
         number = upcoming if number is None else number
         if row == 0 or number != upcoming:
@@ -740,7 +741,7 @@ class Loader:
             raise InvalidError(f"prefix must be a str, got {type(prefix).__name__}")
         state: Any = self.state_dict()
         position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
-        # Without the parts that grow with the run: this is called in every step.
+        # The parts that grow with the run are left out, because a training loop calls this in every step.
         stats: dict[str, Any] = self._totals()
         metrics = position | dict(numbers(stats, prefix)) | _versions(state, prefix)
         for number, source in enumerate(stats.get("sources", [])):
@@ -959,7 +960,7 @@ class Loader:
         self.close()
 
     def _release(self, keep: Iterable[Dataset] = ()) -> None:
-        """Releases the data sets, except those that the user opened and those to keep."""
+        """Releases the data sets, except those that the user opened and those in ``keep``."""
         kept = [id(dataset) for dataset in keep]
         for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
             if not isinstance(of_source["urls"], Dataset) and id(dataset) not in kept:
@@ -969,7 +970,8 @@ class Loader:
         self._native.check_process()
 
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """The loader over the versions of its tables that a state was saved with, if it is over others."""
+        """The parts of this loader at the table versions that a state was saved with; ``None`` if the loader
+        has these versions already."""
         saved = state.get("sources") if self._is_mix else [state]
         arguments = self._of_sources()
         if not isinstance(saved, list) or len(saved) != len(arguments):
@@ -984,7 +986,8 @@ class Loader:
         return self._at(versions) if any(versions) else None
 
     def _at(self, versions: list[dict[str, str] | None], after: str | None = None) -> _Reopened:
-        """The loader over other versions of its tables: those of each source, or ``None`` if it keeps its own."""
+        """The parts of this loader at other versions of its tables. ``versions`` has one item for each source:
+        the versions of its tables by location, or ``None`` if the source keeps its versions."""
         datasets = [
             dataset if wanted is None else opened_for(of_source, checked(of_source)[1], None, wanted)
             for wanted, dataset, of_source in zip(versions, self._datasets, self._of_sources(), strict=True)
@@ -1024,7 +1027,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def _versions(saved: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """Yields, as metrics, the versions of the tables that the state of a source has."""
+    """The versions of the tables in the state of a source, as metrics."""
     of_one = {f"{prefix}table_version": float(saved["table"]["version"])} if "table" in saved else {}
     several = enumerate(saved.get("tables", []))
     return of_one | {f"{prefix}tables/{number}/version": float(table["version"]) for number, table in several}

@@ -392,7 +392,7 @@ def _weights(weights: Any, name: str) -> list[float]:
 
 
 def _max_passes(passes: Any, sources: int) -> list[int | None]:
-    """The most passes over each source; empty where there is no limit."""
+    """The largest number of passes over each source; empty if no source has a limit."""
     if passes is None:
         return []
     _refuse_set(passes, "max_passes")

@@ -33,7 +33,7 @@ except ImportError as error:
 __all__ = ["LoggedDataset", "Source", "datasets"]
 
 _LONG = DataType.long
-#: The types of MLflow for numbers, by the kind and the bytes of numpy's.
+#: MLflow's types of numbers, by the kind and the size in bytes of the numpy type.
 _NUMBERS = {"b1": DataType.boolean, "i8": _LONG, "u4": _LONG, "u8": _LONG, "f8": DataType.double}
 
 
@@ -212,7 +212,7 @@ def _logged(dataset: Dataset, name: str | None, selected: int | None) -> LoggedD
 
 
 def _number(version: str) -> int:
-    """The number of a version, which may name a schema behind it."""
+    """The number of a version, whose text may also name a schema after an ``@``."""
     return int(version.partition("@")[0])
 
 

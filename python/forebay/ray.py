@@ -92,7 +92,7 @@ def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = 
     InvalidError
         This is not a worker of Ray Train, ``train`` is not a loader or has no shard, or the checkpoint holds
         no position.
-    StateError
+    StateMismatchError
         The position belongs to another data set or order; see :meth:`forebay.Loader.load_state_dict`.
 
     Examples

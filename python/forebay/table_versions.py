@@ -74,8 +74,8 @@ class Follow:
         self._store = None if follow is True else follow
         self._urls = urls
         self._shard = shard
-        # What this rank has put into the store by its key: an epoch that is begun again keeps its versions, and
-        # sources of one mix over the same locations have the same.
+        # The versions that this rank has put into the store, by key: an epoch that is begun again keeps its
+        # versions, and sources of one mix over the same locations have the same versions.
         self._told = told
 
     @classmethod

@@ -94,7 +94,7 @@ Location = str | os.PathLike[str]
 """A path, URL or glob."""
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""From a dict of numpy arrays to a dict of arrays with as many rows."""
+"""From a dict of numpy arrays to a dict of arrays with the same number of rows."""
 
 RowTransform = Callable[["Row"], Mapping[str, Any]]
 """From one row to the row that is delivered, each a dict from column name to value."""
@@ -241,15 +241,14 @@ class MixStateDict(_MixStateDict, total=False):
     """The result of :meth:`forebay.Mix.state_dict`."""
 
     origin: dict[str, Any]
-    """The step from which the present division into steps holds. The key is absent if it always was the
-    same."""
+    """The step from which the present division into steps holds. The key is absent if the division has never
+    changed."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
     set_from: int
-    """The step from which the weights were set during the run: those of ``schedule`` from there on. The key is absent
-    if they were not."""
+    """The step from which weights of ``schedule`` were set during the run. The key is absent if none were."""
     max_passes: list[int | None]
-    """The most passes over each source in an epoch. The key is absent if there is no limit."""
+    """The largest number of passes over each source in an epoch. The key is absent if there is no limit."""
     skipped: list[list[int]]
     """The ranges of steps that are skipped. The key is absent if there are none."""
 
@@ -359,15 +358,15 @@ class PlanDict(_PlanDict):
     stored_bytes: int
     peak_row_group_bytes: int
     peak_step: int
-    """The step at which these row groups are in memory."""
+    """The step at which the row groups in memory take ``peak_row_group_bytes``."""
     row_groups_of_a_batch: float
     """The average number of row groups from which the rows of a batch come. A higher number means better
     mixing."""
     row_groups_if_uniform: float
-    """This number for a batch that is drawn uniformly from all rows."""
+    """``row_groups_of_a_batch`` for a batch that is drawn uniformly from all rows."""
     row_groups_of_first_batch: int
-    """This number for the first batch. It is lower in epoch 0, in which the window delivers rows while it
-    fills."""
+    """``row_groups_of_a_batch`` for the first batch. It is lower in epoch 0, in which the window delivers rows
+    while it fills."""
     full_window_step: int
     """The step, counted from 0, from which on the window holds its largest number of row groups."""
     better_mixing: list[BetterMixingDict]
@@ -378,7 +377,7 @@ class PlanDict(_PlanDict):
     """Bytes that row groups and batches are expected to take at their peak, from the average lengths in the
     footers, while the next epoch is being read as well."""
     most_memory: int
-    """The most bytes that they take; ``memory`` or less."""
+    """The largest number of bytes that row groups and batches take; ``memory`` or less."""
     staying_bytes: int
     """Bytes of the budget in which all selected rows stay once they were read, so that later epochs do not read
     them; 0 if they are too many, or if a cache keeps them."""
@@ -396,8 +395,8 @@ class SourcePlanDict(TypedDict):
     passes: int
     """Number of passes over the source that the epoch begins."""
     unread: int
-    """Number of rows in the passes over the source that are not read: those left at the end of the last one,
-    and those of skipped steps."""
+    """Number of rows in the passes over the source that are not read: the rows left at the end of the last
+    pass, and the rows of skipped steps."""
 
 
 class MixPlanDict(TypedDict):
@@ -419,7 +418,7 @@ class MixPlanDict(TypedDict):
     """Bytes that row groups and batches of all sources are expected to take if they have their peaks at one
     time."""
     most_memory: int
-    """The most bytes that they take; ``memory`` or less."""
+    """The largest number of bytes that row groups and batches take; ``memory`` or less."""
     sources: list[SourcePlanDict]
 
 
@@ -479,9 +478,9 @@ class BucketDict(TypedDict):
     epochs."""
 
     waits: dict[str, float]
-    """Seconds that it waited, by the stage that caused the wait."""
+    """Seconds that the loop waited, by the stage that caused the wait."""
     consumer: float
-    """Seconds of its own work."""
+    """Seconds of the loop's own work."""
     rows: int
     batches: int
 
@@ -514,7 +513,7 @@ class MemoryDict(TypedDict):
     staying: int
     """Bytes of rows that stay in memory from one epoch to the next."""
     staying_rows: int
-    """Number of rows that epochs had from there, and did not read."""
+    """Number of rows that epochs took from memory instead of reading them."""
 
 
 class TrafficDict(TypedDict):

@@ -63,8 +63,8 @@ class Watched:
         self._seen: deque[tuple[float, int, dict[str, float]]] = deque()
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches. :attr:`done` counts them, and with them the batches of the same epoch before a
-        restart."""
+        """The batches. :attr:`done` counts them, and also the batches that the same epoch delivered before a
+        restart of the run."""
         self._look()
         for batch in self._batches:
             if self.done == 0:
@@ -73,7 +73,7 @@ class Watched:
             yield batch
 
     def _before(self) -> int:
-        """Number of steps of the epoch before the first batch that was handed over here."""
+        """Number of steps of the epoch before the first batch that this object delivered."""
         state, spec = self.loader.state_dict(), self.loader.spec
         of_step = spec.get("global_batch_size") or spec["batch_size"] * spec["shard"]["world"]
         return max(0, -(-state["row"] // of_step) - 1)

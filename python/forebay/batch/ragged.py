@@ -251,9 +251,10 @@ class Arrays(Ragged):
         return self._complete(super().padded(fill, length), (None, *self._sides))
 
     def _with_sides(self, sides: tuple[int | None, ...]) -> Arrays:
-        """The same with the length of each side of a row, None for one that differs.
+        """Sets the length of each side of a row, None for a side that differs between rows, and returns these
+        arrays.
 
-        The sides behind the last one that differs are one among the items here, except for text.
+        The lengths after the last None become dimensions of the items, except where the items are lists.
         """
         differing = max((at for at, side in enumerate(sides) if side is None), default=-1)
         fixed = tuple(side for side in sides[differing + 1 :] if side is not None)
@@ -273,7 +274,8 @@ class Arrays(Ragged):
 
     @staticmethod
     def _complete(array: np.ndarray[Any, Any], sides: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
-        """An array, with the sides of one length also where it has no values and lists do not say them."""
+        """The array; if it has no values, reshaped to the given lengths of sides, which empty lists do not
+        state."""
         if array.size or len(sides) != array.ndim:
             return array
         shape = [found if side is None else side for found, side in zip(array.shape, sides, strict=True)]

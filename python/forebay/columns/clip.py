@@ -79,7 +79,7 @@ class Clip:
     layout: ClipLayout | None = field(default=None, kw_only=True)
     """Order of the axes."""
     at_most: int | None = field(default=None, kw_only=True)
-    """The most images of a clip."""
+    """The largest number of images of a clip, where lists differ in length."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.image, _forebay.Image):

@@ -27,7 +27,7 @@ class ColumnOption(NamedTuple):
     example: str
     """An example of a value, as a user writes it."""
     check: Callable[[Any, str], Any]
-    """Checks a value and returns it; an error names it as an argument, such as ``pad['x']``."""
+    """Checks a value and returns it. Its second argument names the value in errors, such as ``pad['x']``."""
 
 
 def _or_none(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:

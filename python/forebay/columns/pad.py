@@ -67,7 +67,7 @@ class Pad:
     truncate: bool = field(default=False, kw_only=True)
     """Whether longer lists are cut off."""
     keep: KeptEnd = field(default="first", kw_only=True)
-    """The numbers that are kept of a list that is cut off."""
+    """Whether the first or the last numbers of a list are kept when it is cut off."""
     mask: bool = field(default=False, kw_only=True)
     """Whether a mask is delivered that distinguishes numbers of the lists from padding."""
 

@@ -326,7 +326,7 @@ def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
 def _combined(name: str, sign: str, left: Expression, right: Any) -> Expression:
     if not isinstance(right, Expression):
         raise InvalidError(f"{given(right)} is not a condition ({_COMBINE})")
-    # Long chains stay flat.
+    # A long chain of conditions becomes one flat list, so that it is not nested deep.
     parts = [part for one in (left, right) for part in one._node.get(name, [one._node])]
     texts = [one._text if name in one._node else _inside(one) for one in (left, right)]
     return Expression._of({name: parts}, f" {sign} ".join(texts))

@@ -183,7 +183,7 @@ def _arrow_is_in(column: ColumnExpression, options: dict[str, Any]) -> Expressio
 
 
 def _is_in_or_null(column: ColumnExpression, values: list[Any]) -> Expression:
-    """The condition ``is_in``, but null for null: a negated ``not in`` is null there, while ``in`` is
+    """The condition ``is_in``, but null for a null: a negated ``not in`` is null for a null, while ``in`` is
     false."""
     is_in = column.is_in(values)
     name, _, listed = is_in._node["compare"]

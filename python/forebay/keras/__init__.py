@@ -123,8 +123,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         # The epoch under way, and its batches.
         self._epoch: Epoch | None = None
         self._stream: Iterator[Any] = iter(())
-        # The first batches since Keras last began or ended an epoch; `_count` is the number of all since
-        # then.
+        # The first batches since Keras last began or ended an epoch; `_count` is the number of all batches
+        # since then.
         self._given: list[_Drawn] = []
         # For each batch in `_given`, the callback that noted its position, or None.
         self._heard: list[Watch | None] = []
@@ -216,8 +216,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._present(asks)
             if not self._within:
                 self._give_again()
-            # Before its first epoch of training, Keras resets, which ends an epoch. An epoch that begins
-            # without a reset is for building the model.
+            # Before its first epoch of training, Keras resets the stream, which ends an epoch. An epoch that
+            # begins without a reset is for building the model.
             self._building, self._fresh, self._within = self._fresh, False, True
             watch = WATCHES.get(self.loader)
             if watch is not None:
@@ -235,7 +235,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         elif self._within:
             self._forget()
         elif not self._fresh:
-            # Keras also resets before each validation of a `fit`.
+            # Keras also resets the stream before each validation of a `fit`.
             self._anew, self._again = True, []
             self._forget()
         self._building = self._fresh = self._within = False

@@ -103,8 +103,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._writes = shard is None or shard.rank == 0
         self._watch = Watch()
         self._position: StateDict | None = None
-        # Numbers of batches: `_before` of the epoch were trained before fit began, `_done` of it by this fit,
-        # and `_since` after the last backup.
+        # Numbers of trained batches: of the epoch under way, `_before` before fit began and `_done` by this
+        # fit; `_since` since the last backup.
         self._before = self._done = self._since = 0
         # Number of trained batches in the present pass of Keras over the loader. With steps_per_epoch, a pass
         # is not an epoch.
