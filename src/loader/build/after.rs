@@ -45,8 +45,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// The lanes of an order of `samples` if they are left open: one for each rank, but none that is empty.
-    /// Sources of a mix have equally many, whatever they hold.
+    /// The number of lanes for `samples` samples if the user leaves it open: one lane for each rank, but no
+    /// empty lanes. All sources of a mix have equally many lanes, even if some are empty.
     pub(super) fn default_lanes(&self, samples: u64) -> u32 {
         let world = self.spec.shard.world();
         let most = if self.among > 1 { world } else { u32::try_from(samples.max(1)).unwrap_or(world) };
@@ -54,8 +54,8 @@ impl LoaderBuilder {
         saved.map_or(world.min(most), |saved| saved.order.lanes.max(1))
     }
 
-    /// Checks that the position that the loader goes on after is one of such a loader between two epochs.
-    /// `run` is that of a mix.
+    /// Checks that the position that the loader goes on after was saved between two epochs, by a loader like
+    /// this one. `run` is the run of this loader if it is a mix.
     pub(super) fn check_after(&self, run: Option<&Run>) -> Result<()> {
         let Some(position) = &self.after else { return Ok(()) };
         position.check(self.mixed.len().max(1), run.map(asked).as_ref())?;
@@ -88,7 +88,7 @@ impl LoaderBuilder {
         Ok(Run { rule, origin, skipped: skipped.into(), set_from: saved.set_from })
     }
 
-    /// Lets a loader begin with the epoch that it goes on with.
+    /// Lets a loader begin with the epoch of the position that it goes on after, if there is one.
     pub(super) fn begins_after(&self, loader: Loader) -> Loader {
         if let Some(position) = &self.after {
             loader.sources.progress.set(At::begin(position.epoch));

@@ -15,7 +15,7 @@ use crate::column::{CastCodec, Codec, Column, cast_field};
 pub(super) type Casts<'a> = HashMap<&'a str, &'a DataType>;
 
 impl LoaderBuilder {
-    /// The columns among `stored`, which are those that are read, whose values are cast.
+    /// The columns whose values are cast. `stored` has all columns that are read.
     pub(super) fn cast_columns<'a>(&'a self, stored: &'a Schema) -> Result<Casts<'a>> {
         let cast = self.spec.with_option(|column| column.cast.as_ref()).map(|(name, to)| {
             let field = self.read_column(stored, name, "cast")?;

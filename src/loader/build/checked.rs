@@ -38,7 +38,7 @@ pub(super) struct Checked {
     /// The reads of whole row groups.
     pub(super) reads: Reads,
     pub(super) reading: Reading,
-    /// The rows of the window if the user gives none.
+    /// The number of rows in the window if the user does not set it.
     pub(super) default_window: u64,
     pub(super) batches: Batches,
     /// The memory, divided for these batches.
@@ -122,7 +122,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The error for batches that are too large for a data set that does not even fill one.
+/// Adds to the error for batches that take too much memory that the data set does not even fill one, if so.
 fn of_all_rows(error: Error, catalog: &Catalog, spec: &LoaderSpec) -> Error {
     match catalog.rows() < spec.batch_size {
         true => error.hint_also(&format!(

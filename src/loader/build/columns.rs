@@ -141,7 +141,7 @@ impl LoaderBuilder {
             insert(name, made(name, "decode_with", &codec)?)?;
         }
         for (name, given) in self.spec.options_of_columns() {
-            // Lists that follow an image are padded after that.
+            // Lists that follow an image are padded after they have followed it.
             let is_padded = given.keyword == "pad" && self.is_following(name);
             if given.delivers && !is_padded {
                 let field = self.read_column(read, name, given.keyword)?;
@@ -155,7 +155,8 @@ impl LoaderBuilder {
         Ok(columns)
     }
 
-    /// The columns that only have a value for their nulls, and are not `asked` for in another way.
+    /// The columns whose nulls are masked or filled, and that are not among those `asked` for by another
+    /// option.
     fn filled<'a>(
         &'a self,
         read: &'a Schema,

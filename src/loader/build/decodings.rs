@@ -1,5 +1,5 @@
 //! Columns that are decoded by Petastorm's schema beside the files: their names, the fields that other
-//! options see, and the codecs that wrap their own.
+//! options see, and the codecs that convert arrays to lists before the columns' own codecs.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -183,7 +183,7 @@ impl LoaderBuilder {
         each.collect()
     }
 
-    /// The boxes around which an image is cropped, if it is.
+    /// The boxes around which an image is cropped, if it is cropped around any.
     fn around(&self, read: &Schema, image: &str, spec: &Image) -> Result<Option<Around>> {
         let Some(column) = spec.crops_around() else { return Ok(None) };
         let refused = |cause: String| {
@@ -201,7 +201,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The image that a column follows, with the image that it follows itself, if it does.
+    /// The image that a column follows, with the image that this one follows in turn, if any.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -248,8 +248,8 @@ impl LoaderBuilder {
         Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None, around })
     }
 
-    /// The tag of each column, which separates its draws from those of others: the stored name of the image
-    /// that it follows in the end, or its own name.
+    /// The tag of each column, which separates its random draws from those of other columns: the stored name
+    /// of the image that it follows in the end, or its own name.
     pub(super) fn tags(&self, codecs: &[Codec], projection: &Projection) -> Vec<u64> {
         let names: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();

@@ -23,7 +23,7 @@ use crate::shard::{
     CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, SkippedSteps, Stop, Weights,
 };
 
-/// The most sources, since each has a pipe with threads of its own.
+/// The largest number of sources in a mix. It is limited since each has a pipe with threads of its own.
 const MAX_SOURCES: usize = 64;
 
 /// The options that a mix has for all sources together.
@@ -44,7 +44,7 @@ struct CheckedSource {
     builder: LoaderBuilder,
     io: Arc<IoRuntime>,
     settled: Settled,
-    /// The rows of its data set.
+    /// The number of rows in its data set.
     stored: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct CheckedMix {
     spec: LoaderSpec,
     sources: Vec<CheckedSource>,
     joiner: Joiner,
-    /// The weights that were given, by the step from which they hold.
+    /// The weights as the user gave them, each with the step from which they hold.
     given: Vec<(u64, Weights)>,
     run: Run,
     first: Arc<MixedEpoch>,
@@ -303,7 +303,7 @@ fn check_packs(sources: &[CheckedSource]) -> Result<()> {
     }
 }
 
-/// The most rows of a source in a rank's batch.
+/// The largest number of rows that a rank's batch may have of one source.
 fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
@@ -313,7 +313,7 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        // If shares are random, the units of a whole block of steps may meet in one step.
+        // If shares are random, all units that a source has in a block of steps may meet in one step.
         let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
         let part = u128::from(weights.part(source)) * units * together;
         part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit

@@ -1,4 +1,5 @@
-//! Columns that are filled and have a mask beside them: their names, and the codecs of both.
+//! Columns whose nulls are filled, and marked in a mask beside them: their names, and the codecs of column
+//! and mask.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -85,7 +86,7 @@ impl LoaderBuilder {
         self.spec.by_column.get(name)?.fill_null.as_ref()
     }
 
-    /// The columns that say which values are present.
+    /// The masks, as columns that say which values of another column are present.
     pub(super) fn null_masks(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
         let alone = masked.iter().filter(|field| !self.is_stacked(field.name()));
         let columns = alone.map(|field| {

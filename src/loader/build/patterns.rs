@@ -26,7 +26,7 @@ struct Names {
     all: HashSet<String>,
 }
 
-/// Replaces the patterns of all options except the one whose patterns depend on the others.
+/// Replaces the patterns of all options except [`FILL_NULL`].
 struct Replacing<'a> {
     names: &'a Names,
     /// The columns that are named without a pattern, by the keyword of the option.
@@ -48,8 +48,8 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same options with patterns replaced by the names of columns, except in the values for nulls. Names
-    /// take precedence over patterns.
+    /// The same options with patterns replaced by the names of columns, except in `fill_null`. Names take
+    /// precedence over patterns.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
         if !self.has_patterns() {
@@ -67,8 +67,8 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// The same options with patterns replaced by the names of columns in the values for nulls. They come
-    /// last, because the columns that take a value depend on all other options.
+    /// The same options with the patterns of `fill_null` replaced by the names of columns. This is done last,
+    /// because the columns that take a value depend on all other options.
     pub(super) fn with_fills(mut self) -> Result<Self> {
         if !self.has_patterns() {
             return Ok(self);

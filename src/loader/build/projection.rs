@@ -67,7 +67,7 @@ impl LoaderBuilder {
         catalog.select(selected)
     }
 
-    /// Whether the fields of each column of the catalogue are delivered as columns.
+    /// For each column of the catalogue, whether its fields are delivered as columns.
     fn flattened(&self) -> Result<Vec<bool>> {
         let fields = self.dataset.catalog.schema.fields();
         let can_be =
@@ -263,7 +263,7 @@ impl LoaderBuilder {
         let mut seen: HashSet<&Path> = HashSet::new();
         for at in &paths {
             let (column, path) = at;
-            // A field is combined with itself, or with a structure around it.
+            // A field is read twice if it is listed twice, or together with a structure around it.
             let around = (0..path.len()).map(|depth| (*column, path[..depth].to_vec()));
             let around = around.into_iter().find(|around| paths.contains(around));
             if let Some(twice) = around.or_else(|| (!seen.insert(at)).then(|| at.clone())) {

@@ -20,7 +20,7 @@ use crate::shard::{Mixing, kept_text};
 const MIN_MEASURED_BYTES: u64 = 16 << 20;
 
 impl LoaderBuilder {
-    /// Settles the options with the cache, or without it if the rows are not slower then.
+    /// Settles the options with the cache, or without it if reading the rows again is not slower.
     ///
     /// Only rows of local disks are read again. A cache may also keep images in another form, which is
     /// decided from measurements of epochs.
@@ -41,7 +41,7 @@ impl LoaderBuilder {
         let Some(cache) = self.open_cache()? else { return Ok(without) };
         let why = match self.among {
             1 => without.why_read_again(io, &cache),
-            // The memory is divided later.
+            // The memory of a mix is divided later: only then is it known whether all rows fit it.
             _ if without.order.is_exact() => None,
             _ => without.why_faster(io, &cache),
         };
@@ -116,8 +116,8 @@ impl Settled {
         ToKeep { rows, stored, held, threads: self.threads, page_cache: page_cache() }
     }
 
-    /// The name under which what was measured is noted: of these rows and columns, as this version of forebay
-    /// reads them.
+    /// The key under which the measured costs are noted. They hold for these rows and columns, as this
+    /// version of forebay reads them.
     fn key_of_costs(&self) -> Key {
         let reads = &self.fetcher.reads;
         let filter = self.spec.filter.as_ref().map(|filter| kept_text(filter.canonical()));

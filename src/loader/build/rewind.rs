@@ -83,7 +83,7 @@ fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder>
     let (_, weights): (u64, Vec<f64>) = schedule.next().ok_or_else(damaged)?;
     let schedule = schedule.collect();
     let sources = sources.into_iter().zip(weights).enumerate().map(|(number, (mut source, weight))| {
-        // Columns of the same name would need to have the same type.
+        // Each source gets other names, since columns of the same name would need to have the same type.
         for column in source.spec.columns.iter().flatten() {
             source.spec.rename.insert(column.clone(), number.to_string());
         }

@@ -24,7 +24,7 @@ use crate::samples::{
     UnfitRow, Window, Windows,
 };
 
-/// The most classes that a warning names.
+/// The largest number of classes that a warning names.
 const MAX_NAMED_CLASSES: usize = 5;
 
 /// The version of the rules by which the values of a column determine samples; results that were kept by
@@ -37,11 +37,11 @@ const PLACE_BYTES: u64 = 24;
 /// The samples that are made from the selected rows, and what was found out about them.
 pub(super) struct FoundSamples {
     pub(super) index: SampleIndex,
-    /// The most rows of a sample, if lengths determine it.
+    /// The number of rows in the largest sample, if the lengths of rows determine it.
     pub(super) largest: Option<u64>,
     /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// The rows in this rank's share that are in no sample, up to one more than the limit.
+    /// The rows in this rank's share that are in no sample, up to one more than may be skipped.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -225,8 +225,9 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The most bytes of a sample in a batch whose rows have `bytes` each. For buckets, and for what packs
-    /// have beside the numbers, they are known once the lengths of rows are: this is a sample of one row.
+    /// The largest number of bytes that a sample takes in a batch whose rows take `bytes` each. For buckets,
+    /// and for the part of packs beside their numbers, it is known once the lengths of rows are: until then a
+    /// sample counts as one row.
     pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
         match (form, &self.spec.samples) {
             (SampleForm::Packs(packs), _) => packs.bytes().saturating_add(bytes),
@@ -320,8 +321,8 @@ impl LoaderBuilder {
         io.wait_for(async move { select::lengths(rows, &deciding, &key).await })?
     }
 
-    /// The key under which what columns say of the selected rows is kept. Lengths and classes do not depend
-    /// on what they are used for.
+    /// The key under which the findings from the columns `names` of the selected rows are kept. Only windows
+    /// are part of it: lengths and classes do not depend on their use.
     fn kept_key(&self, window: Option<&Window>, names: &[&str], denied: Option<&str>) -> String {
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let key = (window, names, filter, denied, &self.only, KEPT_VERSION);

@@ -19,8 +19,8 @@ use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
 use crate::shard::{CostRanks, Mixing, OrderSpec};
 
-/// Before their need is known, samples of several rows may additionally take the memory of their rows divided
-/// by this number.
+/// As long as it is unknown how much memory samples of several rows need beside their rows, they may take the
+/// memory of the rows divided by this number.
 const SAMPLES_DIVISOR: u64 = 32;
 
 /// The pages to read of some row groups.
@@ -133,7 +133,7 @@ impl LoaderBuilder {
         Ok(Arc::new(Heads::new(samples, &reads.catalog, &reads.projection, pages)?))
     }
 
-    /// The least budget if all rows were selected and each were a sample.
+    /// The least memory budget, in bytes, that would do if all rows were selected and each were a sample.
     fn least_of_all(&self, checked: &Checked) -> Result<u64> {
         let Checked { spec, reads, .. } = checked;
         let samples = SampleIndex::of_rows(select::live_rows(&reads.catalog)?);

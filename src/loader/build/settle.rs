@@ -31,7 +31,7 @@ use crate::reader::row_memory::RowMemory;
 use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Portion, Split};
 
-/// All rows stay in memory if they take the memory of the loader, divided by this, at most.
+/// All rows stay in memory if they take at most the memory of the loader divided by this.
 const STAYING_DIVISOR: u64 = 8;
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
@@ -92,7 +92,7 @@ impl LoaderBuilder {
         *row_id || skips || names_rows || self.plan_only
     }
 
-    /// The last step: divides the memory for an order, and sets up what fetches under it.
+    /// The last step: divides the memory for an order, and sets up the fetcher with its share.
     fn sized(&self, checked: Checked, selected: Selected, ordered: Ordered) -> Result<Settled> {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
         let (withheld, warning) = (checked.withheld, selected.warning);
@@ -150,7 +150,7 @@ impl LoaderBuilder {
 }
 
 impl Settled {
-    /// The options as a source in their order, for a summary of its reads.
+    /// The settled options that a plan needs to sum up what a rank reads.
     pub(super) fn planned(&self) -> Planned<'_> {
         let Settled { selected: samples, order, split, fetcher, sizing, unkept, .. } = self;
         let read_again = unkept.as_ref().map(|unkept| &*unkept.why);

@@ -129,8 +129,8 @@ impl LoaderBuilder {
         names.map(|stored| self.spec.rename.get(stored).unwrap_or(stored).clone()).collect()
     }
 
-    /// The stacks of the columns `each`, which are those that are read, with their masks. Their columns
-    /// become [`Codec::Stacked`].
+    /// Makes the columns of the stacks, and of their masks. `each` has the columns that are read, of which
+    /// those in a stack become [`Codec::Stacked`].
     pub(super) fn stacks(
         &self,
         read: &Schema,

@@ -51,8 +51,8 @@ impl LoaderBuilder {
         Ok(this.begins_after(Loader { sources: Sources::one(source) }))
     }
 
-    /// Starts a source with these options on a pool. `first_number` is the number of rows in the data sets
-    /// before it.
+    /// Starts a source with these options on a pool. `first_number` is the number of rows in the data sets of
+    /// the sources before it.
     pub(super) fn start(
         self,
         settled: Settled,

@@ -22,7 +22,7 @@ use crate::shard::{Mixing, Part, row_key};
 const COPIED_BYTES: usize = 32 << 20;
 /// The most copies of a row group.
 const MAX_COPIES: usize = 64;
-/// The memory for row groups divided by this is the most that copies take.
+/// Copies take at most the memory for row groups divided by this.
 const COPIES_DIVISOR: u64 = 4;
 /// How many rows are gathered.
 const GATHERED_ROWS: usize = 32_768;
@@ -32,7 +32,8 @@ const MAX_BATCH_ROWS: usize = 8192;
 const REPEATED: Duration = Duration::from_millis(20);
 const MAX_REPEATS: usize = 3;
 
-/// The processor time of a row, in seconds: decoded and gathered, and gathered from where it is kept.
+/// The processor time of a row, in seconds: `again` if it is decoded and gathered, `kept` if it is gathered
+/// from a cache.
 pub(super) struct TrialTimes {
     pub(super) again: f64,
     pub(super) kept: f64,
@@ -67,7 +68,8 @@ struct Gathering {
     rows: usize,
     /// For each batch, the copy and the row of that copy from which each of its rows comes, all at random.
     at_random: Vec<Vec<(u32, u32)>>,
-    /// For each batch, such places if only the copy is random, and each copy gives its rows in order.
+    /// The like of `at_random`, but with only the copies drawn at random, each of which gives its rows in
+    /// order.
     in_order: Vec<Vec<(u32, u32)>>,
     /// The order of a deal.
     deal: Vec<u32>,
@@ -121,7 +123,7 @@ impl Gathering {
         })
     }
 
-    /// The time of a row after its decoding, in seconds.
+    /// The time, in seconds, to gather a row that was decoded again.
     fn again(&self) -> Result<f64> {
         if !self.is_shuffled {
             return self.gather(GatherOrder::InOrder, |_| true);
@@ -135,7 +137,7 @@ impl Gathering {
         Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(GatherOrder::InOrder, is_dealt)? + others)
     }
 
-    /// The time of a row that is kept, in seconds.
+    /// The time, in seconds, to gather a row that a cache keeps.
     fn kept(&self) -> Result<f64> {
         self.gather(if self.is_shuffled { GatherOrder::AtRandom } else { GatherOrder::InOrder }, |_| true)
     }

@@ -1,5 +1,5 @@
-//! Columns of vectors: the fields that other options see, the codecs that wrap their own, and the fields of
-//! vectors that can be read by name.
+//! Columns of vectors: the fields that other options see, the codecs that convert vectors to lists before the
+//! columns' own codecs, and the fields of vectors that can be read by name.
 
 use std::sync::Arc;
 

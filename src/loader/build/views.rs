@@ -29,7 +29,7 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// The columns of all other views.
+    /// The columns of all views except the first ones.
     pub(super) fn other_views(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
         for (name, views) in self.all_views() {
@@ -64,7 +64,7 @@ impl LoaderBuilder {
         })
     }
 
-    /// The error for an option that names the column of a view, if it does: options are of the column that
+    /// The error for an option that names the column of a view, if it does: options belong to the column that
     /// the view is made of.
     pub(super) fn names_a_view(&self, argument: &str, name: &str) -> Option<Error> {
         let (column, _) = self.view(name)?;
