@@ -31,7 +31,7 @@ pub(crate) struct Budget {
 struct Books {
     granted: AtomicU32,
     peak: AtomicU32,
-    /// The units that are set aside, which cannot be granted.
+    /// The number of units that are set aside for something else, and cannot be granted.
     aside: AtomicU32,
 }
 
@@ -92,7 +92,7 @@ impl Budget {
         u64::from(self.books.granted.load(SeqCst)) * UNIT_BYTES
     }
 
-    /// The most bytes that have been granted at once.
+    /// The largest number of bytes that were granted at the same time.
     pub(crate) fn peak(&self) -> u64 {
         u64::from(self.books.peak.load(Relaxed)) * UNIT_BYTES
     }
@@ -218,7 +218,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// A permit, if it is granted at once.
+    /// A permit for `bytes`; `None` if it would have to wait.
     fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
         futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
     }

@@ -4,9 +4,9 @@ use std::task::Poll;
 
 use futures::{Stream, StreamExt, stream};
 
-/// Joins neighbours that together cost at most `most`: one at first, then up to two, four and so on, so that
-/// the first items do not wait for many others. An item that costs more stays alone, and no item waits for
-/// one that is not ready.
+/// Joins neighbouring items that together cost at most `most` into bunches: the first bunch has one item, the
+/// next ones up to two, four and so on, so that the first items do not wait for many others. An item that
+/// costs more stays alone, and no item waits for one that is not ready.
 pub(super) fn bunches<T>(
     items: impl Stream<Item = T> + Send,
     cost: impl Fn(&T) -> u64,

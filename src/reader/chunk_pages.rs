@@ -35,7 +35,7 @@ pub(super) struct StoredPages<'a>(&'a [Option<ChunkPages>]);
 pub(crate) struct ChunkPages {
     /// The bytes to fetch: the dictionary, if one is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
-    /// The rows of each page in the row group.
+    /// The range of rows of each page, counted in the row group.
     rows: Box<[Range<u32>]>,
 }
 
@@ -119,13 +119,13 @@ impl GroupPages {
             cost.decoding = cost.decoding.max(memory.bytes());
             joined += 1;
         }
-        // The rows of several are joined.
+        // The rows of several stored row groups are joined, which copies them.
         let copy = if joined > 1 { cost.held } else { 0 };
         Ok(Cost { decoding: cost.decoding.saturating_add(copy), ..cost })
     }
 
     /// The least cost of any rows of a stored row group: that of the columns that are read as a whole, since
-    /// their pages cannot be read one by one. `None` if no column's pages can.
+    /// their pages cannot be read one by one. `None` if all columns are read as a whole.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, stored: StoredGroup) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;
@@ -141,7 +141,8 @@ impl GroupPages {
         any.then(|| Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// The bytes of a row group that are fetched instead of its whole chunks, in the same order.
+    /// The byte ranges of a row group that are fetched instead of `whole`, the ranges of its chunks, in the
+    /// same order.
     pub(crate) fn ranges(&self, whole: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let of = |(whole, pages): (Range<u64>, &Option<ChunkPages>)| match pages {
             Some(pages) => pages.pieces.to_vec(),
@@ -167,7 +168,7 @@ impl<'a> StoredPages<'a> {
         self.0.iter().all(Option::is_none)
     }
 
-    /// The ranges that were fetched in addition to the first bytes of each chunk.
+    /// The ranges that are joined to the first one of their chunk: all ranges of a chunk but the first.
     pub(super) fn joined(self) -> impl Iterator<Item = &'a Range<u64>> {
         self.0.iter().flatten().flat_map(|pages| pages.pieces.iter().skip(1))
     }
@@ -214,7 +215,7 @@ impl ChunkPages {
         &self.pieces
     }
 
-    /// The bytes of all ranges, and those of the dictionary.
+    /// The number of bytes in all ranges, which include the dictionary.
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.end - piece.start).sum()
     }
@@ -224,7 +225,7 @@ impl ChunkPages {
         self.rows.iter().map(|rows| rows.len() as u64).sum()
     }
 
-    /// The rows to decode, counted among those of these pages.
+    /// The rows to decode, counted among the rows of these pages instead of those of the row group.
     pub(super) fn selection(&self, rows: &RowSelection) -> RowSelection {
         let mut pages = self.rows.iter().peekable();
         let (mut before, mut at) = (0, 0);

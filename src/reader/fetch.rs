@@ -49,7 +49,7 @@ const LOCAL_BYTES_AT_ONCE: u64 = 64 << 20;
 /// The number of row groups that are examined to find out how large they are.
 const SAMPLED_GROUPS: usize = 16;
 
-/// The input of fetching.
+/// Everything that fetching row groups needs.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     pub(crate) reads: Reads,
@@ -57,7 +57,7 @@ pub(crate) struct Fetcher {
     /// Whether the rows of a row group that cannot be read are skipped and counted, instead of ending the
     /// epoch.
     pub(crate) lenient: bool,
-    /// The row groups of which only some pages are read.
+    /// The pages to read, for each row group of which only some pages are read.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
 }
 
@@ -169,7 +169,7 @@ impl Fetcher {
     }
 
     /// Fetches `parts`. Passes them to `begin` as they come, small neighbours together, and the results to
-    /// `pass_on`, in order, until that reports that there is no receiver.
+    /// `pass_on`, in order, until `pass_on` reports that there is no receiver.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
@@ -278,7 +278,7 @@ impl Fetcher {
         (fetched, failure)
     }
 
-    /// A part whose rows stay in memory.
+    /// The result for a part whose rows stay in memory, so that nothing is fetched.
     fn staying(&self, granted: Granted, staying: Staying) -> Result<Fetched> {
         let Granted { part, permit, watch, .. } = granted;
         let permit = permit.ok_or_else(no_budget)?;
@@ -400,8 +400,9 @@ impl Fetcher {
         piece.or_else(found)
     }
 
-    /// The ranges to read for several row groups. If no column outlives the others, adjacent ranges are
-    /// joined: a column chunk of a small row group has only some hundred bytes.
+    /// The ranges to read for several row groups. Adjacent ranges are joined, since a column chunk of a small
+    /// row group has only some hundred bytes; but not if a column keeps its fetched bytes, which would keep
+    /// those of its neighbours.
     fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
         let (mut leaves, are_kept) =
             (ProjectedLeaves::new(&self.reads.projection), self.reads.projection.keeps_bytes());
@@ -466,7 +467,7 @@ fn note_fetched(fetched: &mut [Fetched]) {
     RowGroupWatch::all_go_on(fetched.iter_mut().map(|fetched| &mut fetched.watch), Phase::Fetched);
 }
 
-/// The same bytes, with adjacent ranges joined.
+/// The given ranges, with adjacent ones joined.
 fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(1);
     for range in ranges {

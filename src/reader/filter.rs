@@ -94,7 +94,7 @@ pub(crate) struct PrunedRows {
 }
 
 impl PrunedRows {
-    /// The knowledge about `rows` rows that are all alike.
+    /// The same finding for all of `rows` rows.
     pub(crate) fn alike(matches: RowGroupMatch, rows: u32) -> Self {
         let (all, none) = (RowSet::all(rows), RowSet::none(rows));
         match matches {

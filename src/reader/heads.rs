@@ -15,7 +15,8 @@ use crate::samples::{Head, SampleIndex};
 #[derive(Default)]
 pub(crate) struct Heads {
     of: HashMap<u32, Box<[(Head, Cost)]>>,
-    /// The pages that hold the heads; row groups of which all pages are read have none here.
+    /// The pages that hold the heads, by row group; a row group of which all pages are read is not among
+    /// them.
     pages: HashMap<usize, GroupPages>,
 }
 
@@ -75,7 +76,7 @@ impl Heads {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }
 
-    /// The cost of reading the heads of a row group.
+    /// The cost of the heads that are read with a row group.
     pub(crate) fn cost(&self, group: u32) -> Cost {
         let costs = self.of.get(&group).into_iter().flatten().map(|(_, cost)| *cost);
         costs.fold(Cost::default(), Cost::with)

@@ -167,8 +167,8 @@ impl Chunk<'_> {
         let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
         demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.of_row));
-        // The memory is counted as it is from the footer, so a row group that was admitted is not refused
-        // here.
+        // The memory is counted in the same way as from the footer, so a row group that was admitted is not
+        // refused here.
         demand.bytes =
             demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
         // The sizes of pages that the footer states were counted before.

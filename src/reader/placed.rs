@@ -14,7 +14,7 @@ pub(crate) struct Rows {
     /// The cache entry, if the rows are mapped and so take no memory of this process: it knows whether
     /// another program changed them.
     pub(super) mapped: Option<Entry>,
-    /// The permit for their memory, if they replaced mapped ones.
+    /// The permit for the memory of the rows, if they replaced mapped rows.
     pub(super) permit: Option<Permit>,
 }
 
@@ -23,12 +23,12 @@ impl Rows {
         Arc::new(Rows { batch, mapped, permit: None })
     }
 
-    /// Whether other programs can change them.
+    /// Whether other programs can change the rows.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
 
-    /// Whether everything that was read from them so far equals what was cached.
+    /// Whether everything that was read from the rows so far equals what was cached.
     pub(crate) fn is_intact(&self) -> bool {
         self.mapped.as_ref().is_none_or(Entry::is_intact)
     }

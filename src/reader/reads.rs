@@ -42,9 +42,9 @@ pub(crate) struct Reads {
     pub(crate) row_memory: Option<Arc<RowMemory>>,
     /// The row groups that are read in pieces. A cache does not keep these.
     pub(crate) pieces: Arc<Pieces>,
-    /// The rows that are read together with the row group before theirs.
+    /// The heads, which are read together with an earlier row group.
     pub(crate) heads: Arc<Heads>,
-    /// The number of bits of a row that it takes a second time while a column is brought into the order of a
+    /// The number of bits that each row takes a second time while a column is brought into the order of a
     /// shuffle; 0 if no column is.
     pub(crate) dealt_bits: u64,
     /// The costs of row groups in this projection that are known.
@@ -71,7 +71,8 @@ impl KnownCost {
     /// computed again each time.
     const UNKNOWN: u64 = u64::MAX;
 
-    /// Threads that find the cost unknown at the same time all compute the same one.
+    /// The cost, which `find` computes if it is unknown. Threads that call this at the same time compute
+    /// equal costs.
     fn get_or_init(&self, find: impl FnOnce() -> Cost) -> Cost {
         let held = self.held.load(Acquire);
         if held != Self::UNKNOWN {
@@ -150,8 +151,8 @@ impl Reads {
         bytes.saturating_add(bytes / 4)
     }
 
-    /// The cost of a part now: rows that stay in memory have theirs apart, and an epoch takes no more than a
-    /// copy of them.
+    /// The cost of a part at present. Rows that stay in memory are counted apart, so for them an epoch takes
+    /// at most the cost of a copy.
     pub(crate) fn cost_now(&self, part: &Part) -> Cost {
         let cost = self.cost(part);
         match self.row_memory.as_ref().filter(|row_memory| row_memory.has(part.group)) {
@@ -225,7 +226,7 @@ impl Reads {
         // Before the footer has been read, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
         let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
-        // If several are stored, a piece may have the rows of one of them.
+        // If the row group joins several stored ones, a piece may have the rows of only one of them.
         catalog.stored(at).map(of_stored).max().flatten()
     }
 
@@ -255,7 +256,8 @@ impl Reads {
         self.dealt(self.known.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
     }
 
-    /// An error as the reason for all rows of a row group: it may be that of one of several stored ones.
+    /// The error as the reason why no row of a row group can be read. If the row group joins several stored
+    /// ones, the error concerns the whole file.
     pub(crate) fn of_all_rows(&self, group: u32, error: Error) -> Error {
         match self.catalog.stored(&self.catalog.groups[group as usize]).nth(1) {
             Some(_) => error.of_whole_file(),

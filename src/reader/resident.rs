@@ -193,14 +193,14 @@ impl Resident {
         self.base + self.row_of_part(place)
     }
 
-    /// The index in memory of its first row, and the row at each place of the deal, if they are not the same:
-    /// those of [`row_at`](Self::row_at) for many places.
+    /// The index in memory of the part's first row, and the row at each place of the deal, if row and place
+    /// differ: together they give [`row_at`](Self::row_at) for many places.
     pub(crate) fn rows_at(&self) -> (u32, Option<&[u32]>) {
         (self.base, self.deal.as_deref())
     }
 
-    /// The index in narrow columns of its first row, and the row at each place, if they are not the same:
-    /// those of [`dealt_row_at`](Self::dealt_row_at) for many places.
+    /// The index in narrow columns of the part's first row, and the row at each place, if row and place
+    /// differ: together they give [`dealt_row_at`](Self::dealt_row_at) for many places.
     pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
         if self.is_dealt { (self.base, None) } else { self.rows_at() }
     }
@@ -216,8 +216,8 @@ impl Resident {
     }
 
     /// The same rows with columns that are made from mapped ones, in memory of this process. The permit then
-    /// covers the bytes that these take. Unchanged if nothing is made, if there is no such permit, or if the
-    /// rows were changed meanwhile.
+    /// covers the bytes that these columns take. Unchanged if nothing is made, if there is no permit or
+    /// another holder of it, or if the rows were changed meanwhile.
     pub(crate) fn with_columns(
         mut self,
         make: impl FnOnce(&RecordBatch) -> Result<Option<(RecordBatch, u64)>>,
@@ -237,7 +237,7 @@ impl Resident {
         Ok(self)
     }
 
-    /// The rows, after memory that they do not take was returned.
+    /// The same rows, without their permit if they are mapped and so take no memory.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
         self.permit.take_if(|_| is_mapped && !self.is_partly_owned);
@@ -360,7 +360,8 @@ enum ResidentSamples {
 /// The rows of other row groups in which samples continue.
 #[derive(Debug, Default)]
 struct Beyond {
-    /// The heads of the row groups, each with the number at which its first row continues the count.
+    /// The heads of the row groups, each with the index of its first row, counted on from the rows of the
+    /// part.
     heads: Box<[(u32, Arc<Resident>)]>,
     /// The permit for the heads that are in memory.
     permit: Option<Permit>,

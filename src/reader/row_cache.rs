@@ -137,8 +137,8 @@ impl RowCache {
     }
 
     /// Decides like [`turn`](Self::turn), for rows whose entry was changed while they were used. The rows are
-    /// returned in private memory, so that these are final. It does not wait, because the threads that fetch
-    /// may be waiting for this one.
+    /// returned in private memory, so that no program can change them again. It does not wait, because the
+    /// threads that fetch may be waiting for this one.
     pub(crate) fn turn_again(
         &self,
         store: &Store,
@@ -316,7 +316,7 @@ impl WriteBehind {
             return false;
         }
         let before = self.bytes.fetch_add(bytes, Relaxed);
-        // One is always admitted; otherwise large row groups would never be cached.
+        // One row group is always admitted; otherwise large ones would never be cached.
         let fits = before == 0 || before + bytes <= self.most;
         if !fits {
             self.bytes.fetch_sub(bytes, Relaxed);

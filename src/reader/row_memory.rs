@@ -1,8 +1,9 @@
 //! Rows that stay in memory from one epoch to the next, if those of a whole data set are few: later epochs
 //! neither read nor decode them.
 //!
-//! They stay as batches are made of them, in the order in which they are stored: every epoch deals them
-//! anew. The budget for row groups is smaller by their room, which is returned if a restored order needs it.
+//! Rows stay in the form from which batches are made, in stored order: every epoch deals them anew. The
+//! budget for row groups is smaller by the memory set aside for them, which is returned if a restored order
+//! needs it.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -20,7 +21,7 @@ use super::placed::Rows;
 use crate::batch::compact;
 use crate::shard::Part;
 
-/// Rows of fewer bytes are in the processor's cache: it does not matter in which order they lie.
+/// Rows that take fewer bytes stay in the processor's cache, so it does not matter in which order they lie.
 const LITTLE_BYTES: u64 = 8 << 20;
 
 /// The rows of a data set that stay in memory.
@@ -29,10 +30,10 @@ pub(crate) struct RowMemory {
     catalog: Arc<Catalog>,
     /// The selected rows of each row group.
     counts: Arc<[u32]>,
-    /// The most bytes that they may take.
+    /// The largest number of bytes that the rows may take.
     most: u64,
     state: Mutex<MemoryState>,
-    /// The number of rows that epochs had from here.
+    /// The number of rows that epochs took from this memory.
     served: AtomicU64,
 }
 
@@ -43,16 +44,16 @@ struct MemoryState {
     bytes: u64,
     /// Whether more rows may stay.
     is_open: bool,
-    /// The part of the budget that the rows have; `None` once they were let go.
+    /// The part of the budget that is set aside for the rows; `None` once it was returned.
     room: Option<Aside>,
-    /// The rows of all row groups, once they are here and lie together.
+    /// The rows of all row groups, once all of them stay in memory and lie together.
     all: Option<AllStaying>,
 }
 
-/// The rows of each row group, of those that have any.
+/// The rows of each row group; `None` for a row group without selected rows.
 pub(crate) type AllStaying = Arc<[Option<Staying>]>;
 
-/// The selected rows of a row group: they begin at row `base` of others that were decoded with them.
+/// The selected rows of a row group, which begin at row `base` of the rows that were decoded with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Staying {
     pub(crate) rows: Arc<Rows>,
@@ -91,17 +92,17 @@ impl RowMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows of a row group, if they are here.
+    /// The rows of a row group, if they stay in memory already.
     pub(crate) fn get(&self, group: u32) -> Option<Staying> {
         self.state().groups[group as usize].clone()
     }
 
-    /// The rows of all row groups, if they are here and lie together.
+    /// The rows of all row groups, if all of them stay in memory and lie together.
     pub(crate) fn all(&self) -> Option<AllStaying> {
         self.state().all.clone()
     }
 
-    /// Whether the rows of a row group are here.
+    /// Whether the rows of a row group stay in memory already.
     pub(crate) fn has(&self, group: u32) -> bool {
         self.state().groups[group as usize].is_some()
     }
@@ -203,17 +204,17 @@ impl RowMemory {
         self.most <= LITTLE_BYTES
     }
 
-    /// Counts rows that an epoch had from here.
+    /// Counts rows that an epoch took from this memory.
     pub(crate) fn count_served(&self, rows: u32) {
         self.served.fetch_add(rows.into(), Relaxed);
     }
 
-    /// The number of rows that epochs had from here.
+    /// The number of rows that epochs took from this memory.
     pub(crate) fn served(&self) -> u64 {
         self.served.load(Relaxed)
     }
 
-    /// The bytes of the rows that are here; 0 once their room was returned.
+    /// The number of bytes of the rows that stay in memory; 0 once their memory was returned.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().bytes
     }

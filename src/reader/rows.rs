@@ -113,7 +113,8 @@ pub(super) fn read_parts(
     read(readers, limit_bytes)
 }
 
-/// The readers of the stored row groups that have some of the rows; of a single one in any case.
+/// The readers of the stored row groups that have some of the rows; if only one is stored, its reader in any
+/// case.
 fn readers<'a>(
     catalog: &'a Catalog,
     projection: &'a Projection,

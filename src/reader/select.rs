@@ -3,8 +3,8 @@
 //! The selection is known before the first epoch begins, because the number of selected rows determines the
 //! plan: with it `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
 //! groups and pages that statistics decide are not read. For the others, the filter's columns are read once,
-//! and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not
-//! decide are read again for them.
+//! and the result is kept on disk. Statistics are not kept: if the constants of a file do not decide, its
+//! footer is read again for its statistics.
 
 mod lengths;
 mod pages;

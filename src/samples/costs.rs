@@ -50,7 +50,7 @@ fn of_row(length: u32) -> f32 {
     if length == NO_LENGTH { 0.0 } else { length as f32 }
 }
 
-/// The sum of the squares of the pieces of lists in a pack.
+/// The sum of the squares of the lengths that the pieces of lists have in a pack.
 fn squares_of(pack: &Pack, rows: &SampleRows) -> f32 {
     let mut left = pack.length();
     let skipped = rows.skipped.iter().copied().chain(repeat(0));

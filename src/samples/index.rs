@@ -139,8 +139,8 @@ impl SampleIndex {
         of_all.into_iter().flatten()
     }
 
-    /// The bytes of a sample in the lists of a row group, whose samples are drawn when it is decoded and are
-    /// listed from then on; 0 if they are not drawn.
+    /// The bytes that each sample takes in the list of a row group's samples, which is drawn when the row
+    /// group is decoded; 0 if samples are not drawn.
     pub(crate) fn listed_bytes(&self) -> u64 {
         match &self.epochs {
             Epochs::Same(_) => 0,

@@ -447,7 +447,7 @@ pub(crate) struct PackMarks {
 }
 
 impl PackMarks {
-    /// How many numbers there are.
+    /// The number of marks that a list gets: none, one or two.
     pub(crate) fn count(&self) -> usize {
         usize::from(self.bos.is_some()) + usize::from(self.eos.is_some())
     }

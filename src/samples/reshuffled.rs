@@ -32,7 +32,7 @@ const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
 /// larger part there is more padding.
 const PART_OF_ROWS: u32 = 3;
 
-/// The bits of a random number that raises a length.
+/// The number of bits of a random number that raises a length.
 const DRAWN_BITS: u32 = 31;
 
 /// The bytes of the lists that a row group has in memory in an epoch, for each of its rows: the row, its
@@ -154,7 +154,7 @@ impl SampleKind for ReshuffledEpoch {
 #[derive(Debug)]
 struct GroupSamples {
     kind: Arc<dyn SampleKind>,
-    /// The row at each place that `kind` takes for a row; `None` if these are the rows.
+    /// The row at each place that `kind` takes for a row; `None` if rows and places are the same.
     order: Option<Box<[u32]>>,
 }
 
@@ -336,7 +336,7 @@ mod tests {
             prop_assert!(found.iter().zip(&lengths).all(|(found, length)| found.len() as u32 == *length));
         }
 
-        /// Each list is in one pack, no pack is too full, and there are as many as without reshuffling.
+        /// Each list is in one pack, no pack is too full, and there are as many packs as without reshuffling.
         #[test]
         fn whole_packs_are_as_many_as_in_the_order_of_length(
             lengths in prop::collection::vec(0u32..25, 0..60),

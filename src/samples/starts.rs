@@ -95,7 +95,8 @@ impl SequenceStarts {
         self.done
     }
 
-    /// Windows are found in the order in which they begin, so earlier row groups are done.
+    /// Adds the first row of a window. Windows are found in the order in which they begin, so earlier row
+    /// groups are done.
     fn add(&mut self, start: u64) {
         while self.groups.get(self.done.len() + 1).is_some_and(|(first, _)| *first <= start) {
             self.close();

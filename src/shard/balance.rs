@@ -28,11 +28,11 @@ pub(crate) struct CostRanks {
 }
 
 impl CostRanks {
-    /// The most costs that count together.
+    /// The largest number of costs by which rows are ranked together.
     pub(crate) const MAX_COSTS: usize = 4;
 
-    /// The ranks by one or more costs of each row, which are 0 or more: for each cost, those of the rows of
-    /// each row group.
+    /// Ranks rows by one or more costs. For each cost and row group, `costs` has the costs of the rows, which
+    /// are 0 or more.
     pub(crate) fn new(costs: &[Vec<Vec<f32>>]) -> Self {
         let coarse = |cost: &Vec<Vec<f32>>| -> Vec<Box<[u16]>> {
             cost.iter().map(|rows| rows.iter().map(|cost| coarse(*cost)).collect()).collect()
@@ -156,7 +156,7 @@ impl Balance {
         }
     }
 
-    /// The target of a place, as a share of 2^32. Places 2^32 apart have the same.
+    /// The target of a place, as a share of 2^32. Places 2^32 apart have equal targets.
     fn target(&self, place: u64) -> u32 {
         let mut bits = (place as u32).wrapping_add(self.scramble);
         for factor in [0x6c50_b47c, 0xb82f_1e52, 0xc7af_e638, 0x8d22_f6e6] {

@@ -53,8 +53,8 @@ struct Waiting {
     next: u32,
 }
 
-/// Values for consecutive parts or ticks, up to its length, wherever they begin: each is stored at its number
-/// modulo the length.
+/// Values for as many consecutive parts or ticks as the ring is long, wherever they begin: each value is
+/// stored at the number of its part or tick modulo the length.
 #[derive(Debug)]
 struct Ring<T>(Box<[T]>);
 

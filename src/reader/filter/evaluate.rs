@@ -96,7 +96,7 @@ fn rows(
     BooleanBuffer::collect_bool(array.len(), |row| holds(term.op, values, |value| compare(row, value)))
 }
 
-/// The order of two values of one list, in which stored values are compared with each.
+/// The order in which the values of one list are sorted, so that stored values can be searched for in it.
 fn order(one: &Value, other: &Value) -> Ordering {
     match one {
         Value::Bool(one) => boolean(*one, other),

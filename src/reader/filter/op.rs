@@ -1,4 +1,4 @@
-//! The operators of filters: comparisons of values, and arithmetic on numbers before that.
+//! The operators of filters: comparisons of values, and arithmetic on numbers before they are compared.
 
 use std::fmt;
 use std::str::FromStr;

@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// For rows that each have one of these values, every outcome is among the outcomes of the sets.
+    /// The outcomes of `a & b` and `a | b` are those of all pairs of a truth value from `a` and one from `b`.
     #[test]
     fn outcomes_of_sets_are_those_of_their_values() {
         let sets: Vec<Outcomes> = (0..8)

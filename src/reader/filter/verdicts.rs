@@ -29,7 +29,7 @@ const MAX_CHECKS: usize = i32::BITS as usize - 1;
 enum Check {
     /// Whether a comparison with these values is true.
     Compare(Op, Vec<Value>),
-    /// Whether it is one of these values, which ascend, or is none of them.
+    /// Whether the value is one of these values, which ascend, or, if the flag is `false`, is none of them.
     IsAmong(bool, Vec<Box<[u8]>>),
     StartsWith(Box<[u8]>),
 }
@@ -83,7 +83,7 @@ pub(super) struct Uses(BTreeMap<String, Use>);
 #[derive(Debug)]
 enum Use {
     Checks(Checks),
-    /// Its values are needed.
+    /// The column's values are needed.
     Values,
 }
 
@@ -157,7 +157,7 @@ impl Verdicts {
     }
 
     fn truth(&self, array: &ArrayRef, column: &str, check: impl FnOnce() -> Check) -> Option<Truth> {
-        // Only texts and binary values have checks here, and no other type is read of them.
+        // Only columns of texts and binary values have checks, so integers in such a column are codes.
         let checks = self.checks.get(column)?;
         let codes = array.as_primitive_opt::<Int32Type>()?.values();
         let check = check();

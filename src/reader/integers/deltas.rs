@@ -211,8 +211,8 @@ mod tests {
     fn numbers_are_the_sums_of_differences() {
         assert_eq!(numbers(&packed(0, &[])), (Some(vec![]), vec![]));
         assert_eq!(numbers(&packed(1, &[])), (Some(vec![0]), vec![0]));
-        // The differences are a least one of -1 with 0 or 3 added in turn; then follow two blocks, of 40 bits
-        // and of none.
+        // The first block has differences of -1, the least one, plus 0 or 3 in turn; the next two blocks have
+        // differences of 40 bits and of none.
         let wide = [&[1, 40, 0, 0, 0][..], &[0xff; 160], &[2, 0, 0, 0, 0]].concat();
         let blocks = [&[1, 2, 2, 0, 0][..], &[0b1100_1100; 16], &wide[..]].concat();
         let mut expected = vec![0u64];

@@ -88,7 +88,8 @@ impl LeafLevels {
             let are_too_high = may_exceed(self.repetition) && is_repeated(self.repetition) != all
                 || may_exceed(self.definition) && defined.is_some() && exists(self.definition + 1) != 0;
             (!are_too_high).then_some(())?;
-            // The levels at which something begins in the list so far, and the values among them.
+            // `begun` marks the levels at which an item of the present list, or null in its place, begins;
+            // `places` marks the items.
             let mut begun = is_repeated(0);
             let mut places = begun;
             let mut depth = 0;
@@ -113,7 +114,7 @@ impl LeafLevels {
     }
 }
 
-/// Whether levels of as few bits as possible can exceed the highest one.
+/// Whether a level can exceed `highest` in as few bits as `highest` needs.
 fn may_exceed(highest: u8) -> bool {
     !(u32::from(highest) + 1).is_power_of_two()
 }
@@ -125,7 +126,7 @@ impl Decoded {
         Decoded { levels, has_nulls: least > 0, validity, offsets: Vec::new(), items: 0, had_item: false }
     }
 
-    /// Adds the validity of the values at these places.
+    /// Adds the validity of the values at `places`.
     fn append(&mut self, places: u64, at_least: &impl Fn(u8) -> u64) {
         let count = places.count_ones() as usize;
         let (NodeLevels::Value(least) | NodeLevels::List(least)) = self.levels;
@@ -135,11 +136,11 @@ impl Decoded {
         }
         let are_in_front = places & places.wrapping_add(1) == 0;
         let valid = if are_in_front { valid } else { gathered(valid, places) };
-        // There is no level of more than one bit, so nothing can be wrong with it.
+        // Levels of one bit are never too high, so this cannot fail.
         let _ones = self.validity.append_run(NumberRun::Packed(&valid.to_le_bytes(), count));
     }
 
-    /// Adds the lists at these places, of which the items are at others.
+    /// Adds the lists that begin at `places`, with items at `items`.
     fn append_lists(&mut self, mut places: u64, items: u64) {
         while places > 0 {
             let before = lowest(places.trailing_zeros() as usize);

@@ -43,7 +43,7 @@ pub(super) fn lowest(count: usize) -> u64 {
     }
 }
 
-/// The bits of `bits` at the places of `of`, side by side from the lowest on.
+/// The bits of `bits` at the places where `of` has ones, side by side from the lowest on.
 pub(super) fn gathered(bits: u64, of: u64) -> u64 {
     let (mut rest, mut gathered, mut at) = (of, 0, 0);
     while rest > 0 {

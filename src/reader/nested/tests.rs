@@ -180,7 +180,7 @@ fn check(bytes: &Bytes, field: &Field) {
     }
 }
 
-/// Whether a column of the type has more than a value, or a list of numbers, in each row.
+/// Whether a column of the type is nested, instead of one value in each row.
 fn is_nested(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
         && !data_type.is_primitive()
@@ -217,7 +217,7 @@ fn random_columns_are_what_the_parquet_crate_makes_of_them() {
     }
 }
 
-/// The type of detections and of chats, and lists of lists.
+/// Types that are usual in data sets: detections, chats, and lists of lists.
 fn usual_types() -> [DataType; 4] {
     let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
     let list = |item| DataType::List(field("element", item));
@@ -329,7 +329,7 @@ fn leaves_that_disagree_on_their_structure_are_left_to_the_parquet_crate() {
     let lists = array.as_list::<i32>();
     assert_eq!((&lists.offsets()[..], lists.null_count()), (&[0, 2, 3, 3, 3][..], 1));
     assert_eq!(lists.values().nulls().unwrap().iter().collect::<Vec<_>>(), [true, true, false]);
-    // Other lists, another null structure, an empty list in place of null.
+    // The other leaf has other lists, another null structure, or an empty list in place of null.
     for other in [
         (&[0, 0, 1, 0, 0], &[4, 2, 3, 1, 0]),
         (&[0, 1, 0, 0, 0], &[4, 2, 3, 1, 0]),
@@ -382,6 +382,6 @@ fn levels_that_make_no_sense_have_no_shape() {
     // A row may continue in the next page, but not where the page before ended without an item.
     assert!(shape(2, &[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]).is_some());
     assert!(shape(1, &[(&[0], &[0]), (&[1], &[6])]).is_none());
-    // Fewer levels than values.
+    // The page has fewer levels than values.
     assert!(levels.shape(&KeptLevels::of_pages(6, &[(2, &[(2, &[2, 0], &[4, 5])])])).is_none());
 }

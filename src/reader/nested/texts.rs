@@ -173,7 +173,7 @@ fn inflated(chunk: &CheckedChunk<'_>, stored: &StoredPage, inflater: &mut Inflat
     Some(page.into())
 }
 
-/// The view of a value that it holds: its length, then its bytes.
+/// The view of a value that is short enough to lie within the view: its length, then its bytes.
 fn inline(value: &[u8]) -> u128 {
     let mut view = [0; size_of::<u128>()];
     view[..size_of::<u32>()].copy_from_slice(&(value.len() as u32).to_le_bytes());

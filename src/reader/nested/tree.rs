@@ -15,7 +15,7 @@ use super::leaf::NestedLeaf;
 use super::levels::{LeafLevels, NodeLevels};
 use super::shape::Shape;
 
-/// A node of a column, with the number of its first leaf.
+/// A node of a column, with the index of its first leaf.
 pub(super) struct Tree {
     leaf: usize,
     /// The number of nodes above.
@@ -33,7 +33,7 @@ enum NodeKind {
 /// The leaves of a column that are read.
 pub(super) type Branches<'a> = Vec<Branch<'a>>;
 
-/// The way to a leaf.
+/// A leaf that is read, with the levels of the nodes on the way to it.
 pub(super) struct Branch<'a> {
     pub(super) field: &'a Field,
     pub(super) column: &'a ColumnDescriptor,
@@ -53,7 +53,7 @@ pub(super) fn of_column<'a>(
     let mut builder =
         TreeBuilder { leaves: leaves.iter(), branches: Vec::new(), path: LeafLevels::default(), shared: 0 };
     let (tree, _) = builder.node(field, root)??;
-    // Leaves that are left are not those of the type.
+    // If leaves are left over, the file stores more leaves than the type has.
     builder.leaves.next().is_none().then_some((tree, builder.branches))
 }
 

@@ -26,8 +26,8 @@ pub(super) fn booleans<T: Value>(values: &[T], nulls: Option<NullBuffer>) -> Arr
     Arc::new(BooleanArray::new(bits, nulls))
 }
 
-/// Moves the values that are stored to the `len` places that `nulls` has, with zeros at nulls; `None` if they
-/// are not as many as it says.
+/// Moves the stored values to the valid ones of the `len` places of `nulls`, with zeros at nulls; `None` if
+/// the values are not as many as the valid places.
 pub(in crate::reader) fn spread<T: Copy + Default>(
     values: &mut Vec<T>,
     len: usize,

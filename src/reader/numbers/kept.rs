@@ -32,7 +32,7 @@ struct KeptPage {
     values: usize,
     /// Whether all of them are stored, so that the page has no definition levels here.
     are_stored: bool,
-    /// The bytes of its levels.
+    /// The number of bytes of the page's repetition levels, then of its definition levels.
     repetition: usize,
     definition: usize,
 }

@@ -225,7 +225,7 @@ impl<'a> NumberColumn<'a> {
         each_width!(&self.0, column => column.levels())
     }
 
-    /// The array of such a leaf, which has `len` values, including nulls.
+    /// The array of a leaf that is put together with others. It has `len` values, including nulls.
     pub(super) fn finish_leaf(self, len: usize, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
         each_width!(self.0, column => column.finish_leaf(len, nulls))
     }

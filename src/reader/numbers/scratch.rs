@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// The most bytes of a page that a thread keeps memory for. It also keeps memory for a dictionary and for
+/// The largest numbers of bytes of memory that a thread keeps: for a page, then for a dictionary and for
 /// dense values.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;

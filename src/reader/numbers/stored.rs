@@ -47,7 +47,8 @@ impl<'a> Stored<'a> {
         Some(Stored { field, column, cell, rows, flat, fetched: None, out: Vec::new(), damaged: false })
     }
 
-    /// Appends a chunk, with the same rules as for numbers. Nulls have no bytes in the page.
+    /// Appends a chunk; `None` leaves the column to the Parquet crate, as for numbers. Nulls have no bytes in
+    /// the page.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         if self.cell >= LARGE_CELL && self.take_fetched(chunk).is_some() {
             return Some(());

@@ -334,7 +334,7 @@ fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
             // A dictionary of many values ends early, and later pages hold their values.
             let dictionary = usual().set_dictionary_page_size_limit(4_000);
             let plain = || usual().set_dictionary_enabled(false);
-            // In version 2 the writer stores these as differences.
+            // In version 2 the writer stores many distinct values without nulls as differences.
             let has_differences = version == WriterVersion::PARQUET_2_0 && (distinct, nulls) == (1 << 40, 0);
             for (properties, is_coded) in [
                 (dictionary, !has_differences),

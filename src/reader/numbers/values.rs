@@ -17,7 +17,7 @@ pub(super) trait Value: ArrowNativeType {
     fn from_bits(bits: u64) -> Self;
     /// This value if `is_kept` is 1, or zero.
     fn kept_if(self, is_kept: u64) -> Self;
-    /// This value with a byte set that was zero, unless the value has fewer bytes.
+    /// This value with the byte at `place` set, which was zero; unchanged if the value has fewer bytes.
     fn with_byte(self, place: usize, byte: u8) -> Self;
     /// The memory for values of this width, and the memory for pages.
     fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(out, [8, 8, 8, 7, 8, 9]);
         assert_eq!(indexed(&runs, 7, &[7, 8, 9], &mut out), None);
         assert_eq!(indexed(&[2, 6, 3], 3, &[7, 8, 9], &mut out), None);
-        // The test has the same number of indices of one byte each: few, and many.
+        // The indices take one byte each: there are few of them, then many.
         for groups in [2u8, 40] {
             let indices: Vec<u8> = (0..usize::from(groups) * 8).map(|at| (at % 3) as u8).collect();
             let runs = [&[8, groups << 1 | 1][..], &indices].concat();

@@ -75,7 +75,7 @@ fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     (found, runs.rest())
 }
 
-/// The bits of a level, of which the highest is `max`.
+/// The number of bits of a level, where the highest level is `max`.
 fn width(max: i16) -> u32 {
     i16::BITS - max.leading_zeros()
 }

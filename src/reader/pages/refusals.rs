@@ -4,8 +4,8 @@ use forebay_base::{Error, ErrorKind};
 
 use crate::reader::budget::words;
 
-/// In any larger budget, row groups have at least the budget divided by this number: batches take at most
-/// half, and images a quarter.
+/// If a user raises the memory budget, row groups get at least the budget divided by this number: batches
+/// take at most half of it, and images a quarter.
 const ROW_GROUPS_DIVISOR: u64 = 4;
 
 /// The error for damaged pages.

@@ -82,7 +82,8 @@ impl Resident {
         for (&place, sample) in places.iter().zip(&mut samples) {
             self.rows_of_sample(place, sample);
         }
-        // These are the part's own rows, then those of each head, in the order in which they are asked for.
+        // `wanted` has the part's own rows, then those of each head, in the order in which they are asked
+        // for.
         let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); 1 + self.beyond.heads.len()];
         for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
             let (of, own) = self.in_head(*row).map_or((0, *row), |(head, row)| (1 + head, row));

@@ -84,7 +84,7 @@ impl RowGroupReader<'_> {
     }
 }
 
-/// A schema with other fields at some places.
+/// The schema with the fields in `others` at their places.
 fn with_fields(schema: &SchemaRef, others: Vec<(usize, FieldRef)>) -> SchemaRef {
     if others.is_empty() {
         return schema.clone();

@@ -79,8 +79,8 @@ struct Finder<'a> {
     footer: Option<(usize, ParquetMetaData)>,
 }
 
-/// The pages of a row group's leaf columns, for those whose pages can be read one by one; of each stored row
-/// group by itself.
+/// For each stored row group of a row group, the pages of the leaf columns whose pages can be read one by
+/// one.
 struct Locations(Vec<StoredLocations>);
 
 struct StoredLocations {
@@ -165,8 +165,8 @@ impl Locations {
         is_cut.then_some(found)
     }
 
-    /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can
-    /// be read one by one.
+    /// Makes a piece for each range of `ordinals` among the `selected` rows; `None` if the pages of no column
+    /// can be read one by one.
     fn pieces(
         &self,
         reads: &Reads,

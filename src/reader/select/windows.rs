@@ -129,7 +129,7 @@ async fn starts(
     Ok(found)
 }
 
-/// The windows of one row group, by the columns that decide.
+/// The rows of one row group with which windows may begin, by the columns that decide.
 async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &RowSet) -> Result<GroupRows> {
     let (_permit, batch) = columns_of(scanner, group, rows, None, None).await?;
     let stretches = stretches(window, scanner, group, rows, &batch)?;
@@ -140,7 +140,7 @@ async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &Row
     Ok(GroupRows { stretches, ends })
 }
 
-/// The columns that decide, in one row, copied to memory of their own.
+/// The values of the deciding columns in one row, copied to memory of their own.
 fn deciding(window: &Window, batch: &RecordBatch, row: u32) -> Result<Deciding> {
     let of_row = |name: Option<&str>| {
         let column = name.and_then(|name| batch.column_by_name(name));

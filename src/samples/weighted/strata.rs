@@ -9,7 +9,7 @@ use forebay_base::{Error, Result};
 
 use crate::shard::{Draws, Purpose};
 
-/// The most that the shares of all classes add up to.
+/// The largest sum that the shares of all classes may have.
 const MAX_SUM_OF_SHARES: f64 = (1u64 << 62) as f64;
 
 /// If a number of rows is less than `1 / MISSING_DIVISOR` below a whole number, it is rounded up, so that the

@@ -71,7 +71,7 @@ type Refused = (Option<usize>, Error);
 /// An error about a column, with the row group and the row if it is about one row.
 pub(crate) type RefusedRow = (Option<(usize, u32)>, Error);
 
-/// The classes of one row group, and the number of each row.
+/// The classes of one row group, and for each row the index of its class, or the bits of its weight.
 type GroupValues = (Vec<Class>, Vec<u32>);
 
 /// The values of a column, by row group.
