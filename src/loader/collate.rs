@@ -55,8 +55,8 @@ pub(crate) struct Collator {
     /// processor's cache, instead of once for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    /// Whether the rows at places of a deal must be known, for columns that are not in its order, and for bad
-    /// rows.
+    /// Whether the row at each place of a deal, the shuffled order of a part's rows, must be known: for
+    /// columns that are not in that order, and for bad rows.
     pub(crate) needs_deals: bool,
     /// Whether batches say which rows of the data set they hold.
     pub(crate) numbered: bool,
@@ -87,9 +87,9 @@ pub(crate) struct Collator {
 pub(crate) enum SampleForm {
     /// Each row is a sample.
     Rows,
-    /// Windows of a number of rows each.
+    /// Each sample is a window of several rows.
     Windows(WindowShape),
-    /// Packs of lists.
+    /// Each sample is a pack of lists.
     Packs(PackShape),
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct BatchRows {
     pub(crate) packs: Option<Arc<PackRows>>,
     /// How many times each row came earlier in its epoch, if a row may come several times.
     pub(crate) repeats: Option<Arc<[u32]>>,
-    /// The picks that are not delivered, ascending.
+    /// The indices of the picks that are denied and thus not delivered, ascending.
     pub(crate) withheld: Arc<[u32]>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
@@ -215,7 +215,7 @@ struct Collation {
 #[derive(Clone)]
 struct SourceRows {
     rows: Vec<Arc<Rows>>,
-    /// The index of each source's rows.
+    /// For each source, the index of its rows in `rows`.
     of: Vec<u32>,
 }
 
@@ -817,7 +817,7 @@ impl Collation {
         if changed.is_empty() {
             return self.finish();
         }
-        // The slots of the first result are released before that.
+        // The slots of the first result are released before new ones are taken.
         drop(std::mem::take(&mut *self.lock()));
         let mut request = self.request.clone();
         let mut rows = self.rows.clone();
@@ -854,7 +854,7 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
-        // A sample that is not delivered may be bad as well.
+        // A withheld sample that is bad as well only counts as withheld.
         let mut left_out: Vec<usize> =
             self.request.withheld.iter().map(|pick| self.request.sample_of(*pick as usize)).collect();
         left_out.dedup();
@@ -1077,7 +1077,7 @@ impl Collator {
             .column(self.all.field(column).name().as_str())
     }
 
-    /// The same row, with its id if that is known.
+    /// The place, for messages, of a row of a resident's deal in a column, and the row's id if it is known.
     pub(super) fn found_row(&self, resident: &Resident, place: u32, column: usize) -> FoundRow {
         let ids = self.catalog.ids_of(resident.part.group as usize);
         let id = self.catalog.has_row_ids().then(|| ids.at(resident.row_in_group(place)));

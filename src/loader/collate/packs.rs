@@ -48,7 +48,7 @@ struct PackedColumn {
 struct PackSegment {
     /// The row of the batch whose list it is.
     row: usize,
-    /// The range that is in the pack: of the list, with the numbers before and after it.
+    /// The range that is in the pack, counted in the list together with the numbers before and after it.
     from: usize,
     length: usize,
 }
@@ -175,7 +175,7 @@ impl PackShape {
                 };
                 let to = from + length;
                 numbers.extend_from_slice(bos.as_deref().filter(|_| from == 0 && to > 0).unwrap_or_default());
-                // The piece of the list alone, from where it is stored.
+                // The part of the range within the list itself, copied from where it is stored.
                 let own = from.saturating_sub(before)..to.saturating_sub(before).min(planned);
                 let (data, at) = (&stored[list.source], list.from + own.start);
                 if data.nulls().is_some_and(|nulls| nulls.slice(at, own.len()).null_count() > 0) {

@@ -8,7 +8,7 @@ use crate::batch::Selection;
 /// For each row, its source and the place in the source's deal.
 pub(super) type Picks = Arc<Vec<(u32, u32)>>;
 
-/// The rows of some columns.
+/// The rows of a batch for which some columns are delivered.
 pub(super) struct View {
     pub(super) picks: Picks,
     /// The ordinals, within each sample, of the rows in this view.
@@ -42,7 +42,7 @@ impl View {
         View { picks, rows, of, stored, dealt, of_source }
     }
 
-    /// The number of rows in each sample.
+    /// The number of rows of a sample that are in this view.
     pub(super) fn of_a_sample(&self) -> usize {
         self.rows.len()
     }

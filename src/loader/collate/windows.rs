@@ -18,11 +18,11 @@ use crate::samples::Frames;
 pub(crate) struct WindowShape {
     /// The number of rows of a window.
     pub(super) length: usize,
-    /// The draws that the rows of a window share.
+    /// The random draws that the rows of a window share.
     pub(super) frames: Frames,
     /// The field that the codec of each column delivers for a row.
     fields: Vec<FieldRef>,
-    /// The rows of a window for which columns are delivered.
+    /// For each view, the rows of a window that it has.
     views: Vec<Vec<u32>>,
     /// The index of each column's view.
     of: Vec<usize>,
@@ -46,7 +46,7 @@ impl WindowShape {
         let mut known = HashMap::new();
         for WindowColumn { field, rows, takes_window } in columns {
             let (frames, rows) = match takes_window {
-                // The value is delivered once.
+                // The window has a single value in this column.
                 true => (Some(rows), vec![0]),
                 false => (None, rows),
             };

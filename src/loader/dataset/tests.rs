@@ -1,4 +1,4 @@
-//! Tests tables of a toy format in a loader, with lists that lack facts which files have.
+//! Tests loaders over tables of a toy format, whose lists of files may leave out facts that the files have.
 
 mod toy;
 
@@ -194,7 +194,7 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
-/// A list that has all that a plan needs; the files are checked against it when they are read.
+/// A file's entry in the list, with all that a plan needs. The file is checked against it when it is read.
 fn declared(rows: u64) -> Value {
     json!({"deleted": [], "rows": rows, "columns": [["id", "long"], ["split", "string"]]})
 }
@@ -205,7 +205,7 @@ fn declared_table(folder: &Path) -> Dataset {
     Dataset::open(folder).unwrap()
 }
 
-/// The request for the table's list.
+/// The number of requests that open a table: one, for its list.
 const OPENED: u64 = 1;
 
 #[test]
@@ -257,7 +257,7 @@ fn what_an_unread_footer_would_say_is_estimated_by_rows() {
     assert_eq!(catalog.stored_bytes(of_six, &projection), stored, "known now");
 }
 
-/// The order of rows depends on the default window.
+/// The order of rows depends on the default window, so the window must not depend on the footers.
 #[test]
 fn the_default_window_is_the_same_whichever_footers_were_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -347,7 +347,7 @@ fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error()
     }
 }
 
-/// The catalogue has more files than the memory beside the budget covers.
+/// The catalogue takes more memory than the part that does not count against the budget.
 #[test]
 fn what_many_files_take_is_part_of_the_budget() {
     const MEMORY: u64 = 8 << 20;
