@@ -81,7 +81,8 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
         None => Some(DataType::LargeList(item)),
         Some(length) if have_one => Some(DataType::FixedSizeList(item, length)),
         Some(_) if widens => Some(DataType::LargeList(item)),
-        // The lists of other files must have this length too, which is checked when they are read.
+        // Files whose lists have no fixed length must have lists of this length too, which is checked on
+        // reading.
         Some(length) if first.into_iter().chain(lengths.flatten()).all(|other| other == length) => {
             Some(DataType::FixedSizeList(item, length))
         }

@@ -65,7 +65,7 @@ fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(data.into_builder().data_type(to.clone()).child_data(children).build()?))
 }
 
-/// The row of the list or map that contains an item.
+/// The row whose list or map contains an item.
 fn row_of(array: &ArrayRef, item: usize) -> usize {
     let of_32 = |offsets: &[i32]| last_before(offsets, item);
     match array.data_type() {
@@ -100,7 +100,7 @@ fn structure(array: &ArrayRef, fields: &Fields) -> Result<ArrayRef, Trouble> {
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?))
 }
 
-/// Converts lists to lists with offsets of 64 bits, or of one length.
+/// Converts lists of any length to lists with offsets of 64 bits, or to lists of one fixed length.
 fn list<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let list = array.as_list::<O>();
     let offsets = list.value_offsets();

@@ -41,7 +41,7 @@ pub fn reads_as(stored: &DataType, table: &DataType) -> bool {
     }
 }
 
-/// Whether a type may become another one that is not merely wider.
+/// Whether stored values of a type can be converted to another type that is not merely a wider one.
 pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     let is_whole = || matches!(from, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
     match to {

@@ -7,8 +7,8 @@ use super::error::ArrowError;
 
 /// An error of another crate that can become an error of this library.
 ///
-/// The trait exists because `From` would be public: the crates below could then not be exchanged without
-/// breaking users.
+/// The trait exists because implementations of `From` would be public: the crates whose errors are converted
+/// could then not be exchanged without breaking users.
 pub trait Foreign: Sized {
     /// Converts the error, with the original as the source.
     fn into_error(self) -> Error;

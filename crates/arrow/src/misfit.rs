@@ -7,20 +7,20 @@ use super::names::TypeName;
 /// The reason why an array cannot be converted.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The type cannot hold a value.
+    /// The target type cannot hold a value of the array.
     Value(Misfit),
     /// The two types have nothing in common.
     Types(ArrowError),
 }
 
-/// A value that the type cannot hold.
+/// A value of an array that the target type cannot hold.
 #[derive(Debug)]
 pub struct Misfit {
     /// The row of the value in the array.
     pub row: usize,
     /// The value and the type that cannot hold it, as a clause.
     pub cause: String,
-    /// Whether the value is a list whose length differs from that of all others.
+    /// Whether the value is a list whose length is not the one that the target type gives to all lists.
     pub is_length: bool,
 }
 

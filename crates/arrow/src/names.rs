@@ -57,7 +57,8 @@ impl fmt::Display for TypeName<'_> {
             },
             DataType::Dictionary(_, values) => write!(f, "{}", TypeName(values)),
             DataType::RunEndEncoded(_, values) => write!(f, "{}", TypeName(values.data_type())),
-            // Numbers, dates and null have names that differ only in case. Files have no unions.
+            // Arrow's names of numbers, dates and null differ from these names only in case. Files have no
+            // unions.
             other => f.write_str(&other.to_string().to_lowercase()),
         }
     }

@@ -1,4 +1,4 @@
-//! The statistics that lists of tables have about the values in files, column by column.
+//! The statistics that a table's list of files has about the values in the files, column by column.
 
 use arrow_array::ArrayRef;
 
@@ -6,10 +6,11 @@ use arrow_array::ArrayRef;
 /// bounds or neither.
 #[derive(Debug)]
 pub struct ColumnStatistics {
-    /// A bound that no value of the file is below; null if it is not known. It has booleans, 64-bit integers
-    /// and floats, bytes of texts, dates, or times in microseconds; arrays of other types are ignored.
+    /// For each file a bound that no value is below; null if it is not known. The array has booleans, 64-bit
+    /// integers and floats, bytes of texts, dates, or times in microseconds; arrays of other types are
+    /// ignored.
     pub least: ArrayRef,
-    /// A bound that no value of the file exceeds, NaN aside; null if `least` is null.
+    /// For each file a bound that no value exceeds, NaN aside; null if `least` is null.
     pub greatest: ArrayRef,
     /// Which rows of each file are null.
     pub nulls: Box<[Nulls]>,
@@ -19,7 +20,7 @@ pub struct ColumnStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Nulls {
-    /// It is not known whether rows are null, or some are.
+    /// Some rows are null, or it is not known whether any are.
     #[default]
     Unknown,
     /// No row is null.

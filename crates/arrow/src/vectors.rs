@@ -63,8 +63,8 @@ pub const SPARSE: i8 = 0;
 pub const DENSE: i8 = 1;
 
 impl SparkMl {
-    /// Recognizes a type with exactly the fields of a vector or a matrix. Which of them may be null does not
-    /// matter.
+    /// Recognizes a type with exactly the fields of a vector or a matrix. It does not matter which of the
+    /// fields may be null.
     pub fn from_type(data_type: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = data_type else { return None };
         let are = |parts: &[(&str, VectorPart)]| {

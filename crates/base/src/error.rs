@@ -284,8 +284,8 @@ impl Error {
         self
     }
 
-    /// The error as the reason for all rows of its file: the row group is a part of the cause, so that the
-    /// place can have a row of another.
+    /// The error as the reason why all rows of its file fail: its row group moves from the place to the
+    /// cause, so that the place can name a row of another row group.
     #[must_use]
     pub fn of_whole_file(mut self) -> Self {
         let inner = self.inner();
@@ -295,7 +295,7 @@ impl Error {
         self
     }
 
-    /// The parts of this error for changing them: clones share their parts until one of them is changed.
+    /// The parts of this error, to be changed: clones share their parts until one of them is changed.
     fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }

@@ -29,7 +29,7 @@ pub struct Panic {
 }
 
 impl fmt::Display for Panic {
-    /// Writes the message, followed by the line of source code.
+    /// Writes the message of the panic, followed by its place in the source code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => write!(f, "{} (at {place})", self.words),

@@ -37,7 +37,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
 /// `~` if the home folder is not known.
 pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
-    // The text is only used for these two questions; the path itself stays as it is.
+    // The text only serves the two checks below; the path itself stays as it is.
     let text = path.to_string_lossy();
     if text.trim().is_empty() {
         return Err(Error::invalid("the path is empty").hint("give a path on this machine"));

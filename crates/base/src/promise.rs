@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The most bytes that a promise counts, which is more than any machine has, so that sums do not overflow.
+/// The most bytes that one promise adds: more than any machine has, yet so few that the sum does not
+/// overflow.
 const MAX_BYTES: u64 = 1 << 50;
 
 static PROMISED: AtomicU64 = AtomicU64::new(0);

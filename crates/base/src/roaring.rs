@@ -15,13 +15,14 @@ const WITHOUT_RUNS: u32 = 12_346;
 /// The least number of containers with which a bitmap that has runs also has offsets.
 const WITH_OFFSETS: usize = 4;
 
-/// The most numbers of a container that lists them; one with more numbers is a bitmap.
+/// The most numbers in a container that lists its numbers; a container with more numbers is a bitmap.
 const MAX_ARRAY_NUMBERS: u32 = 4_096;
 
 /// The number of bytes of a container that is a bitmap.
 const BITMAP_BYTES: usize = 8_192;
 
-/// The `size` bytes of a set without its frame: the size before it and the checksum after it.
+/// The bytes of a set without its frame, which is their number before them, and their checksum after them.
+/// The table says that the set has `size` bytes.
 ///
 /// # Errors
 /// The fault in the frame, as the end of a sentence.
@@ -135,7 +136,7 @@ fn bitmap(input: &mut UnreadBytes<'_>, upper: u64, found: &mut FoundRanges) -> O
     Some(())
 }
 
-/// Adds the numbers of the bits that are set in a word.
+/// Adds the numbers of the bits that are set in a word, whose lowest bit has the number `base`.
 fn of_word(mut word: u64, base: u64, found: &mut FoundRanges) -> Option<()> {
     let mut passed = 0;
     while word != 0 {

@@ -10,8 +10,8 @@ use super::{DENSE, SPARSE, SparkMl};
 
 /// The vectors of a column, field by field.
 ///
-/// Other processes may change the fields of mapped rows at any time, so a list is limited to the numbers that
-/// exist.
+/// Rows may be mapped from a file that other processes can change at any time, so the range of a list is cut
+/// to the numbers that exist.
 pub struct Vectors<'a> {
     nulls: Option<&'a NullBuffer>,
     types: &'a Int8Array,
