@@ -986,7 +986,7 @@ class Loader:
         return self._at(versions) if any(versions) else None
 
     def _at(self, versions: list[dict[str, str] | None], after: str | None = None) -> _Reopened:
-        """The parts of this loader at other versions of its tables. ``versions`` has one item for each source:
+        """The parts of this loader at other versions of its tables. ``versions`` has an item for each source:
         the versions of its tables by location, or ``None`` if the source keeps its versions."""
         datasets = [
             dataset if wanted is None else opened_for(of_source, checked(of_source)[1], None, wanted)

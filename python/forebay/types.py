@@ -365,8 +365,8 @@ class PlanDict(_PlanDict):
     row_groups_if_uniform: float
     """``row_groups_of_a_batch`` for a batch that is drawn uniformly from all rows."""
     row_groups_of_first_batch: int
-    """``row_groups_of_a_batch`` for the first batch. It is lower in epoch 0, in which the window delivers rows
-    while it fills."""
+    """``row_groups_of_a_batch`` for the first batch. It is lower in epoch 0, in which the window delivers
+    rows while it fills."""
     full_window_step: int
     """The step, counted from 0, from which on the window holds its largest number of row groups."""
     better_mixing: list[BetterMixingDict]

@@ -197,16 +197,16 @@ class Ragged:
 class Arrays(Ragged):
     """Arrays with several sides that differ from row to row: a :class:`Ragged`, that returns each row as an array.
 
-    Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the rows. A row
-    without values has length 0 in each side that differs behind the first one of that length, and the sides that do
-    not differ as they are.
+    Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the
+    rows. In a row without values, a side that differs between rows has length 0 if it follows another side of
+    length 0, and the sides that do not differ keep their length.
 
     Parameters
     ----------
     values : numpy.ndarray or Ragged
         The items of the first side of all rows.
     offsets : numpy.ndarray
-        Where each row begins among them, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
+        Where each row begins among the items, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
     Examples
     --------

@@ -86,7 +86,7 @@ def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
 
 
 def check_number(value: Any, name: str = "value") -> None:
-    """Refuses a ``value`` for a column that is not a number, or that a float64 cannot hold exactly."""
+    """Refuses a ``value`` that is not a number, or that a float64 cannot hold exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidError(f"{name} must be a number, got {value!r}")
     # An integer of numpy would be compared as a float, and would be equal to its rounded value.

@@ -82,7 +82,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _next_move(name: str, known: Iterable[str]) -> str | None:
-    """What to do instead of an unknown option; ``None`` if the option resembles nothing."""
+    """The advice on an unknown option; ``None`` if the option resembles none that is known."""
     if name in _OF_OTHERS:
         return _OF_OTHERS[name]
     near = difflib.get_close_matches(name, known, n=1)

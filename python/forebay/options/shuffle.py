@@ -97,7 +97,7 @@ class Shuffle:
         Returns
         -------
         Shuffle
-            The value.
+            The uniform shuffle.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Shuffle:
         Returns
         -------
         Shuffle
-            The value.
+            The stored order, as a shuffle.
 
         Examples
         --------

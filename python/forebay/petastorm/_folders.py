@@ -16,8 +16,8 @@ from .unischema import Unischema
 
 __all__: list[str] = []
 
-#: The row groups that are in memory at once, whatever the number of folders; beyond it, the largest one is
-# written.
+#: The largest number of full row groups whose rows are in memory, over all folders. If there are more rows,
+#: the folder that holds the most bytes writes its row group.
 _ROW_GROUPS = 16
 
 #: The name of the folder for nulls.

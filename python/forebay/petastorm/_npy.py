@@ -28,7 +28,7 @@ def array(cell: bytes) -> np.ndarray[Any, Any]:
     if len(cell) - start != count * dtype.itemsize or dtype.itemsize == 0:
         return _loaded(cell)
     values = np.frombuffer(cell, dtype, count, start)
-    # It is copied because the bytes of a cell are read-only.
+    # The array is copied because the bytes of a cell are read-only.
     return values.reshape(shape, order=order).copy(order="K")
 
 

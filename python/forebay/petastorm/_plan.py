@@ -32,8 +32,8 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: The most rows of a batch of the engine: the first number for rows that become Python objects, the second
-# for columns.
+#: The largest number of rows in a batch of the engine: ``_ROWS`` if rows become Python objects, and
+#: ``_COLUMN_ROWS`` if columns stay arrays.
 _ROWS = 256
 _COLUMN_ROWS = 1 << 16
 

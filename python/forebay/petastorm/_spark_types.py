@@ -30,7 +30,7 @@ NAMES = (*sorted({*OF_NUMPY.values()}), "BinaryType", "DateType", "DecimalType",
 
 _DECIMAL = re.compile(r"DecimalType\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
-#: The most digits of a decimal.
+#: The largest number of digits of a decimal.
 _MAX_PRECISION = 38
 
 

@@ -22,11 +22,12 @@ __all__ = [
 
 
 class PredicateBase(abc.ABC):
-    """The interface of a predicate. ``make_batch_reader`` gives one of a user's own a ``pandas.DataFrame``."""
+    """The interface of a predicate. With ``make_batch_reader``, a predicate of your own class gets a
+    ``pandas.DataFrame``."""
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
-        """Returns the names of the fields that it needs."""
+        """Returns the names of the fields that the predicate needs."""
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
@@ -70,11 +71,11 @@ class in_lambda(PredicateBase):
     Parameters
     ----------
     predicate_fields : list of str
-        The fields whose values it takes, in order.
+        The fields whose values the function takes, in order.
     predicate_func : callable
         The function.
     state_arg : object, optional
-        One more argument for it, after the values.
+        One more argument for the function, after the values.
     """
 
     def __init__(self, predicate_fields: list[str], predicate_func: Callable[..., Any], state_arg: Any = None) -> None:

@@ -113,7 +113,7 @@ class DataLoader(LoaderBase):
     collate_fn : callable, default decimal_friendly_collate
         A function from a list of rows, each a dict, to a batch.
     shuffling_queue_capacity : int, default 0
-        Rows of the buffer that they are drawn from at random, by numpy's generator; 0 for the reader's order.
+        Rows in the buffer from which rows are drawn at random, by numpy's generator; 0 for the reader's order.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class BatchedDataLoader(LoaderBase):
     transform_fn : callable, default torch.as_tensor
         A function from an array to a tensor.
     shuffling_queue_capacity : int, default 0
-        Rows of the buffer that they are drawn from at random, by torch's generator; 0 for the reader's order.
+        Rows in the buffer from which rows are drawn at random, by torch's generator; 0 for the reader's order.
     """
 
     def __init__(
@@ -219,8 +219,8 @@ class InMemBatchedDataLoader:
     seed : int, default 0
         Decides the order of each epoch, with its number.
     rows_capacity : int, default 1024
-        The most rows that are kept. If the reader has more, the others are left out with a warning.
-    Whether the rows of an epoch are shuffled.
+        The largest number of rows that are kept. If the reader has more, the rest is left out with a warning.
+    shuffle : bool, default False
         Whether the rows of an epoch come in random order.
     """
 

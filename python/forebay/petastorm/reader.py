@@ -209,35 +209,36 @@ def make_reader(
     reader_pool_type : {"thread", "process", "dummy"}, default "thread"
         Where the function of ``transform_spec`` runs. Reading and decoding have threads of their own, without Python.
     workers_count : int, default 10
-        How many threads or processes run that function; as many as there are processors at most.
+        How many threads or processes run that function; at most one for each processor.
     seed : int, optional
-        Decides the order. Default: another one each time, but 0 where rows are shared out, for all processes need the
-        same.
+        Decides the order. Default: another seed each time, but 0 if several processes share the rows, because
+        all of them need the same seed.
     shuffle_rows, shuffle_row_groups : bool
         Whether the rows of a row group, and the row groups, come in random order.
     shuffle_row_drop_partitions : int, default 1
         In how many pieces row groups are shuffled.
     predicate : PredicateBase, optional
-        Which rows to read. Sets become a filter of the engine; others are asked for each row once, when the first row
-        is read.
+        Which rows to read. Predicates of sets become a filter of the engine; other predicates are called once
+        for each row, when the first row is read.
     num_epochs : int, optional
         How often all rows are read; None for ever.
     cur_shard, shard_count : int, optional
         The share of this process.
     cache_type : {"null", "local-disk"}, optional
-        Whether rows are kept in ``cache_location``, in at most ``cache_size_limit`` bytes. Nothing that is there is
-        removed.
+        Whether rows are kept in ``cache_location``, in at most ``cache_size_limit`` bytes. Nothing in that
+        folder is removed.
     transform_spec : TransformSpec, optional
         A function of a row.
     filters : list of tuple, optional
-        Which rows to read, as pyarrow has it. Rows that match are read, and no others of their row groups.
+        Which rows to read, in pyarrow's form. Only the rows that match are read, not their whole row groups.
     storage_options : mapping, optional
         Credentials and settings of the store.
     shards : {"rows", "equal", "row_groups"}, default "rows"
-        What is shared out: rows, each to one process, so that their numbers differ by one at most; as many rows to
-        each, of which some are repeated; or whole row groups, as in Petastorm, whose shares may differ widely.
+        How the processes share the data. ``"rows"``: each row goes to one process, and their numbers of rows
+        differ by one at most. ``"equal"``: all processes get the same number of rows, some of them repeated.
+        ``"row_groups"``: whole row groups, as in Petastorm; the numbers of rows may differ widely.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Which row groups to read, by the index that lies in the data set. ``filters`` need none.
+        Which row groups to read, by the index that is stored in the data set. ``filters`` need no index.
     pyarrow_serialize, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
 zmq_copy_buffers, filesystem, convert_early_to_numpy
         Taken for scripts that have them. The engine has no queue of results, no serializer and no driver; it opens

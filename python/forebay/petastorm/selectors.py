@@ -15,7 +15,7 @@ class RowGroupSelectorBase(abc.ABC):
 
     @abc.abstractmethod
     def get_index_names(self) -> Iterable[str]:
-        """Returns the names of the indexes that it uses."""
+        """Returns the names of the indexes that the selector uses."""
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:

@@ -27,7 +27,7 @@ __all__ = ["date_to_nsec_from_epoch", "make_petastorm_dataset"]
 
 tf_tensors = absent("tf_tensors")
 
-#: The TensorFlow types for numpy types that have another name there, or none.
+#: The TensorFlow types for the numpy types that TensorFlow does not have, or has under another name.
 _TYPES = {
     "uint16": "int32",
     "uint32": "int64",

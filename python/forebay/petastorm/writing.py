@@ -46,7 +46,7 @@ def write(
     row_group_size : int or str, default "32MiB"
         Bytes of a row group before it is compressed.
     row_group_rows : int, optional
-        Most rows of a row group. Default: as many as ``row_group_size`` allows.
+        The largest number of rows in a row group. Default: as many as ``row_group_size`` allows.
     file_rows : int, optional
         Rows of a file. Default: one file has all of them.
     partition_columns : sequence of str, optional

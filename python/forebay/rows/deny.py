@@ -51,7 +51,7 @@ class Denied:
 
 
 def denied_from(changes: Any) -> dict[int, Denied] | None:
-    """Reads the argument ``deny_from``: what to leave out, by the step from which it is."""
+    """Reads the argument ``deny_from``: the rows to leave out, by the step from which they are left out."""
     if changes is None:
         return None
     if not isinstance(changes, Mapping):

@@ -72,9 +72,9 @@ class Window:
         in all windows of an epoch.
 
     stride : int, default 1
-        Distance from one row of a window to the next: with 4, a window has the rows 0, 4, 8 and so on, and spans
-        so many more rows, which ``overlap``, ``by``, ``gap`` and ``within`` count. A column ``row_id`` has all of
-        them.
+        Distance from one row of a window to the next: with 4, a window has the rows 0, 4, 8 and so on of the
+        rows that it spans. ``overlap``, ``by``, ``gap`` and ``within`` refer to all rows that a window spans,
+        and a column ``row_id`` has all of them.
 
     Raises
     ------

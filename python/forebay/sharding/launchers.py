@@ -188,7 +188,8 @@ _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_NTASKS")
 
 _SERVED_BY_PMIX = ("Open MPI", "PMI", "SLURM")
 
-#: The innermost first: torchrun is started inside a SLURM or MPI job, never the other way round.
+#: The launchers, the innermost first: torchrun is started inside a SLURM or MPI job, never the other way
+#: round.
 _LAUNCHERS: tuple[_Reader | _Pair, ...] = (
     _Pair("torchrun", "RANK", "WORLD_SIZE"),
     _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"),

@@ -77,7 +77,7 @@ class Written(Dataset):
         """Removes the files, and the folder of the name if it holds no other data set.
 
         No process may read the files any more. Another call that found the same data set loses it too. If the
-        files do not exist, or it is a table that was not copied, nothing happens.
+        files do not exist, or the data set is a table that was not copied, nothing happens.
 
         Raises
         ------
@@ -181,7 +181,7 @@ def dataset(
     Returns
     -------
     Written
-        The data set that was written, or the table. A process that unpickles it opens it there.
+        The data set that was written, or the table. A process that unpickles it opens the same files.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from .errors import told
 
 __all__: list[str] = []
 
-#: The file that Spark adds when all others of a folder are complete.
+#: The file that Spark adds when all other files of a folder are complete.
 COMPLETE = "_SUCCESS"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -11,10 +11,10 @@ __all__: list[str] = []
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
-#: Nodes of a plan that change no rows. Columns are compared apart.
+#: Nodes of a plan that change no rows. Columns are compared separately.
 _SAME = {"SubqueryAlias", "Project"}
 
-#: The class of the files of a Delta table, by the beginnings of its names in several releases.
+#: Matches the class that lists the files of a Delta table; its name differs between releases of Delta.
 _INDEX = re.compile(r"(Tahoe|PreparedDelta)\w*")
 
 #: Iceberg's table in Spark, and the class of tables that are not views of metadata.
@@ -47,7 +47,7 @@ def version_of(frame: Any) -> TableVersion | None:
 
 
 def _of_delta(frame: Any, plan: Any) -> TableVersion | None:
-    # Delta's relation is of a class without a name, which extends this one.
+    # Delta's relation is of an anonymous class that extends this class.
     if not _is(frame, plan.relation(), _RELATION):
         return None
     index = plan.relation().location()
@@ -65,16 +65,16 @@ def _of_iceberg(frame: Any, plan: Any) -> TableVersion | None:
     if str(of_spark.getClass().getName()) != _SPARK_TABLE:
         return None
     table = of_spark.table()
-    # Its tables of files, snapshots and partitions are other classes.
+    # Iceberg's tables of metadata, such as files, snapshots and partitions, have other classes.
     if not _is(frame, table, _BASE_TABLE) or list(of_spark.schema().fieldNames()) != list(frame.columns):
         return None
-    # With a branch that is to be checked before it is published, the session reads that one.
+    # If the session has a branch that is to be checked before it is published, Spark reads that branch.
     if frame.sparkSession.conf.get("spark.wap.branch", None) is not None:
         return None
     snapshot = _snapshot(of_spark, table, plan.options())
     if snapshot is None:
         return None
-    # Metadata in another folder are not found from that of the table.
+    # Metadata in another folder cannot be found from the folder of the table.
     elsewhere = table.properties().get("write.metadata.path") is not None
     url = table.operations().current().metadataFileLocation() if elsewhere else table.location()
     return TableVersion(str(url), snapshot)
@@ -84,7 +84,7 @@ def _snapshot(of_spark: Any, table: Any, options: Any) -> int | None:
     """The snapshot of an Iceberg table that Spark reads; ``None`` if it reads something else, or nothing."""
     names = {str(name) for name in options.keySet()}
     chosen = names & _OF_SNAPSHOTS
-    # Between two snapshots Spark reads changes.
+    # With other options, such as two snapshots, Spark reads changes instead of the rows of a snapshot.
     if names - _OF_SNAPSHOTS - _SAME_ROWS or len(chosen) > 1:
         return None
     if of_spark.snapshotId() is not None:

@@ -60,8 +60,8 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     Returns
     -------
     Batches
-        Iterable once per epoch, with ``len(train)`` batches, of the types of :func:`dataset`. Unlike there, a
-        structure is a dict of its fields, and windows of text are delivered.
+        Iterable once per epoch, with ``len(train)`` batches, of the types of :func:`dataset`. Unlike with
+        :func:`dataset`, a structure is a dict of its fields, and windows of text are delivered.
 
     Raises
     ------
@@ -189,7 +189,7 @@ class _Made(Mapping[str, Any]):
 def _element(batch: _Made, x: Any, y: Any) -> Any:
     if x is None:
         return dict(batch)
-    # TensorFlow would stack the members of a list.
+    # A list becomes a tuple, because TensorFlow would stack the members of a list.
     x, y = (tuple(what) if isinstance(what, list) else what for what in (x, y))
     return pick(batch, x) if y is None else (pick(batch, x), pick(batch, y))
 

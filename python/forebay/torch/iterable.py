@@ -186,7 +186,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
     # A worker's copy
 
-    #: Whether the worker has loaded a state without an epoch since, and whether it has begun an epoch.
+    #: Whether the worker has loaded a state and begun no epoch since, and whether it has ever begun an epoch.
     _loaded = _begun = False
 
     def _settle(self) -> None:

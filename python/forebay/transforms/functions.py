@@ -35,7 +35,7 @@ class Functions:
     collate: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
     refill: bool = False
-    """Whether rows of a batch take the place of those that a function rejects."""
+    """Whether the rows that a function rejects are replaced by other rows of the batch."""
 
     @property
     def by_rows(self) -> bool:
@@ -61,11 +61,11 @@ class Functions:
         empty: Empty = np.empty,
         seed: Callable[[int], object] | None = None,
     ) -> Any:
-        """Applies the functions to a batch of ``count`` rows. If one raises, ``at`` has the function and the
-        row.
+        """Applies the functions to a batch of ``count`` rows. If a function raises, ``at`` has the function
+        and the row.
 
-        Returns an empty dict if they reject all rows. ``seed`` is called with the key of each row or batch
-        before a function is called with it.
+        Returns an empty dict if the functions reject all rows. ``seed`` is called with the key of each row or
+        batch before a function is called with that row or batch.
         """
         made = arrays
         at.seed = seed

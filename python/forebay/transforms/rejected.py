@@ -44,7 +44,7 @@ class Kept:
         self.rejected.append((number, str(bad) or f"rejected by {function}"))
 
     def numbers(self) -> list[int]:
-        """The ordinals of the rows in the batch to make.
+        """For each row of the batch to make, the ordinal of that row in the batch that was read.
 
         If the batch keeps its size, a rejected row is replaced by the nearest row before it, or else after
         it.

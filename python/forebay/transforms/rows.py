@@ -91,7 +91,7 @@ def rng(row: Mapping[str, Any], *, all_ranks: bool = False) -> np.random.Generat
     Raises
     ------
     InvalidError
-        ``row`` is neither of them, or ``all_ranks`` is given for a row.
+        ``row`` is neither such a row nor such a batch, or ``all_ranks`` is given for a row.
 
     Examples
     --------
@@ -120,7 +120,8 @@ def rng(row: Mapping[str, Any], *, all_ranks: bool = False) -> np.random.Generat
 
 
 def columns_for_rows(batch: Any) -> dict[str, Any]:
-    """The columns of a batch that is cut into rows: a list of Python objects for one with structures in lists."""
+    """The columns of a batch that is cut into rows. A column with structures in lists is a list of Python
+    objects."""
     columns = {}
     for name in batch:
         records = batch._records(name)

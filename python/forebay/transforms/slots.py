@@ -33,8 +33,8 @@ MIN_SHARED_BYTES = 512
 #: writes more than that waits.
 MIN_SHARED_PICKLE_BYTES = 16 << 10
 
-#: A slot that has to grow gets one part in this number more than it needs, because the next batch may be
-#: larger still. Memory that is not used is not allocated.
+#: A slot that has to grow to ``n`` bytes gets ``n / HEADROOM_DIVISOR`` bytes more, because the next batch may
+#: be larger still. Memory that is not used is not allocated.
 HEADROOM_DIVISOR = 4
 
 

@@ -92,7 +92,7 @@ class SingleFieldIndexer(_OfField):
 
 
 class FieldNotNullIndexer(_OfField):
-    """Indexes in which row groups a field has a value. Any key, such as None, returns these."""
+    """Indexes in which row groups a field has a value. Any key, such as None, returns these row groups."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         super().__init__(index_name, index_field)

@@ -48,7 +48,7 @@ class SparkDatasetConverter:
     file_urls : list of str
         The files in it.
     dataset_size : int
-        How many rows there are, which is also its length.
+        How many rows there are, which is also the length of the converter.
     """
 
     PARENT_CACHE_DIR_URL_CONF = "petastorm.spark.converter.parentCacheDirUrl"
@@ -217,7 +217,7 @@ def make_spark_converter(
     compression_codec : str, optional
         ``"snappy"``, ``"gzip"``, ``"lz4"`` or ``"uncompressed"``, the default.
     dtype : {"float32", "float64"}, optional
-        The type of all floats, and of vectors. None keeps those of the columns.
+        The type of all floats, and of vectors. None keeps the types of the columns.
 
     Returns
     -------

@@ -91,8 +91,8 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
                 world=world,
                 resumes=False,
             )
-            # forebay leaves out the rows that do not fill a step, and these differ from epoch to epoch; the
-            # framework's own loader is not given the rest.
+            # forebay leaves out the rows that do not fill a step, other ones in each epoch, so it may deliver
+            # any row. The framework's own loader is given only rows that fill steps.
             expected = ids if source == "forebay" and trainer.is_direct else rows
             planned = {"planned_never": (len(expected) - len(rows)) * epochs}
             try:
