@@ -46,7 +46,7 @@ impl CacheForm {
         self.tier
     }
 
-    /// The part of an entry's key that says how its cells are kept.
+    /// The part of a cache entry's key that says in which form the entry keeps its cells.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }

@@ -66,7 +66,7 @@ impl ImageCodec {
         }
     }
 
-    /// The codec for images that are shown as another image of their row.
+    /// The codec for images that follow `of`, another image of their row.
     pub(crate) fn shown_as(self, of: Option<Box<Followed>>) -> Self {
         ImageCodec { of, ..self }
     }
@@ -224,8 +224,8 @@ pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
     }
 }
 
-/// The forms in which the row cache may keep the cells of a stored type for an image, best first; none if
-/// forms are not `allowed`.
+/// The forms in which the row cache may keep the cells of a stored type for an image, best first: those that
+/// `allowed` accepts. Cells of one fixed length have none.
 pub(super) fn kept_forms(
     image: &Image,
     stored: &DataType,

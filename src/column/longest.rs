@@ -18,8 +18,8 @@ use crate::batch::value_bytes;
 /// The key in a field's metadata that marks lists which all have one length in a batch.
 const PADDED: &str = "forebay:padded";
 
-/// How lists are filled up to the length of the longest one. A field's metadata says so: where batches are
-/// joined, the rows of some become longer.
+/// How lists are filled up to the length of the longest one. This is kept in the field's metadata, because
+/// joining batches must lengthen the rows of those whose longest list is shorter.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LongestRows {
     /// The number that fills lists up, as text, because JSON has no infinite numbers.
@@ -33,18 +33,18 @@ impl LongestRows {
         LongestRows { value: format!("{value:?}"), side, multiple }
     }
 
-    /// The metadata of a field with such rows.
+    /// The field metadata from which [`of_field`](Self::of_field) reads this again.
     pub(super) fn metadata(&self) -> HashMap<String, String> {
         // Texts and numbers can always be written.
         HashMap::from([(PADDED.to_owned(), serde_json::to_string(self).unwrap_or_default())])
     }
 
-    /// The rows of a field; `None` if the field does not have such rows.
+    /// Reads a field's metadata; `None` if its lists are not filled up to the longest one.
     pub(crate) fn of_field(field: &Field) -> Option<Self> {
         serde_json::from_str(field.metadata().get(PADDED)?).ok()
     }
 
-    /// Columns of several batches, all with rows of the length that is the longest among them.
+    /// Lengthens the rows of several batches' columns, until all are as long as the longest row among them.
     pub(crate) fn evened(&self, columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let filled = columns.iter().filter(|column| !column.is_empty());
         let longest = filled.map(|column| column.as_list::<i64>().value_length(0)).max().unwrap_or(0);
@@ -52,7 +52,7 @@ impl LongestRows {
         evened.collect()
     }
 
-    /// A column with rows of this length, which is its own or a larger one.
+    /// Fills up the rows of a column to the length `row`, which no list exceeds.
     fn lengthened(&self, column: ArrayRef, row: usize) -> Result<ArrayRef> {
         let lists = column.as_list::<i64>();
         let DataType::LargeList(item) = column.data_type() else {
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A column of these rows, each of `row` values.
+    /// A column of lists, each with the next `row` values.
     fn column(values: ArrayRef, row: usize) -> ArrayRef {
         let item = Arc::new(Field::new("item", values.data_type().clone(), false));
         let offsets = OffsetBuffer::from_repeated_length(row, values.len() / row);

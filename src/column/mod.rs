@@ -117,14 +117,14 @@ pub struct ColumnSpec {
     pub cast: Option<Cast>,
     /// The size, crop and type in which encoded images are decoded. Default: images are not decoded.
     pub decode: Option<Image>,
-    /// Several views of each image, which are decoded once and delivered as columns of their own; in Python
-    /// this is given with `decode`. Default: none.
+    /// Several views of an image that is decoded once; every view is delivered as a column of its own. In
+    /// Python this is given with `decode`. Default: none.
     pub views: Option<Views>,
-    /// Several images as one value: the list of each row, or the rows of a window; in Python this is given
-    /// with `decode`. Default: none.
+    /// Several images as one value: the images in a row's list, or the images of a window's rows; in Python
+    /// this is given with `decode`. Default: none.
     pub clips: Option<Clip>,
-    /// The image with which the column is cropped, resized and mirrored; in Python this is given with
-    /// `decode`. Default: the column does not follow an image.
+    /// The image that the column follows: its values are cropped, resized and mirrored with that image. In
+    /// Python this is given with `decode`. Default: the column does not follow an image.
     pub follow: Option<Follow>,
     /// The shape and format of tensors in the column's cells; in Python this is given with `decode`. Default:
     /// cells are not read as tensors.

@@ -69,7 +69,7 @@ impl NullSlot {
         }
     }
 
-    /// Zeros, for images of their own sizes: the size of a null is 0 by 0.
+    /// The slot of a null where images keep their own sizes: zeros, which also say that its size is 0 by 0.
     pub(crate) fn empty(self) -> Self {
         NullSlot { number: vec![0] }
     }

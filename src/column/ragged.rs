@@ -14,7 +14,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Image, Size};
 
-/// The key and value in a field's metadata that mark a column of such images.
+/// The key and the value in a field's metadata that mark a column of images that keep their own sizes.
 pub(super) const KIND: &str = "forebay:kind";
 pub(super) const IMAGES: &str = "images";
 

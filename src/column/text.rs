@@ -130,7 +130,7 @@ fn json_fault(text: &str) -> Option<String> {
     None
 }
 
-/// Delivers text that was checked.
+/// Checks the format of text and delivers it.
 #[derive(Debug)]
 pub(crate) struct TextCodec {
     format: TextFormat,

@@ -79,8 +79,8 @@ impl Decoding {
         }
     }
 
-    /// The column as it is delivered if no option delivers it; `None` if `field` already describes it, after
-    /// its arrays became lists and its numbers were cast.
+    /// The column as it is delivered if no option delivers it. `field` is its field after its arrays became
+    /// lists and its numbers were cast; `None` if the column is delivered as this field says.
     ///
     /// # Errors
     /// The errors of [`ColumnOption::column`].
@@ -100,8 +100,8 @@ impl Decoding {
     }
 }
 
-/// The cast of numbers to the type that the schema declares, unless the user gives a cast, or the bytes of
-/// text that the schema declares as bytes.
+/// The decoding of a field that no codec writes as bytes: numbers are cast to the declared type, unless the
+/// user gives a cast, and text that is declared as bytes becomes bytes.
 fn scalar(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Decoding>> {
     let is_text = matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView);
     if declared.dtype == Dtype::Str && !is_text && stored.data_type().is_integer() {
@@ -150,7 +150,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     })
 }
 
-/// The sides as lengths, if there are any and each is at least 1.
+/// The lengths of all sides; `None` if there are no sides, or if one differs from row to row or has length 0.
 fn one_shape(shape: &[Option<usize>]) -> Option<Vec<usize>> {
     let sides = shape.iter().map(|side| side.filter(|length| *length > 0)).collect::<Option<Vec<_>>>()?;
     (!sides.is_empty()).then_some(sides)
@@ -180,7 +180,7 @@ fn values_of(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type of a number or a boolean.
+/// The Arrow type of numbers or booleans; `None` for other values, and for numbers that tensors cannot have.
 fn number(dtype: Dtype) -> Option<DataType> {
     let data_type = match dtype {
         Dtype::Bool => DataType::Boolean,

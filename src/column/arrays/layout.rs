@@ -25,7 +25,7 @@ pub(crate) struct Arrays {
     pub(super) cells: CellFormat,
 }
 
-/// The values of an array.
+/// The type of the values in an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
     /// Numbers, or booleans, of a type.
@@ -70,7 +70,7 @@ impl Arrays {
         (self.open() == 0 && !self.shape.is_empty()).then(|| self.fixed())
     }
 
-    /// The field that other codecs see.
+    /// The field of the column after its arrays became lists, which the other codecs of the column see.
     ///
     /// Fails with `Invalid` if a list of a fixed length cannot hold the values.
     pub(crate) fn field(&self, stored: &Field) -> Result<Field> {

@@ -1,4 +1,4 @@
-//! Makes lists of arrays: one level for each side that differs.
+//! Turns arrays into lists, with a level of lists for each side whose length may differ.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl ListedValues {
     }
 }
 
-/// The number of bytes of a number in a file.
+/// The number of bytes that a number or a boolean takes in a numpy file.
 fn bytes_of(dtype: &DataType) -> usize {
     match dtype {
         DataType::Boolean => 1,

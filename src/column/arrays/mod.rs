@@ -45,7 +45,7 @@ impl ArraysCodec {
         }
     }
 
-    /// The mask of padded lists, which is made from their column.
+    /// The codec of the mask of padded lists, which `inner` makes from the lists.
     pub(crate) fn of_mask(arrays: Arrays, inner: Arc<dyn Gather>) -> Self {
         ArraysCodec { arrays, inner }
     }

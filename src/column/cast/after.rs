@@ -44,7 +44,7 @@ impl Gather for CastAfter {
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (made, mut refused) = self.inner.gather(sources, selection)?;
         let (values, unfit) = cast(&made, &self.to)?;
-        // A row that was refused before has an arbitrary value.
+        // A row that `inner` refused has an arbitrary value, so its cast is not refused as well.
         let is_known = |row: usize| refused.binary_search_by_key(&row, |(row, _)| *row).is_ok();
         let of_cast: Vec<(usize, Error)> = unfit
             .iter()

@@ -269,7 +269,7 @@ impl Digits for i128 {
         match (power, scale < 0) {
             (Some(power), false) => (self % power == 0).then_some(self / power),
             (Some(power), true) => self.checked_mul(power),
-            // The power of ten is larger than any of these numbers.
+            // The power of ten does not fit an i128: only 0 is a multiple of it, and only 0 times it fits.
             (None, _) => (self == 0).then_some(0),
         }
     }

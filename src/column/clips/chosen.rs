@@ -15,7 +15,7 @@ use crate::column::ViewTag;
 /// Which images a clip has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
-    /// The number of images; `None` for all, or for every `stride`-th.
+    /// The number of images in a clip; `None` if it has all images, or every `stride`-th one.
     pub(super) frames: Option<usize>,
     pub(super) stride: Option<usize>,
     pub(super) sampling: FrameSampling,
@@ -27,7 +27,8 @@ impl Chosen {
         self.frames.unwrap_or_else(|| available.div_ceil(self.stride.unwrap_or(1)))
     }
 
-    /// The numbers of the images out of `available` ones, at least one unless all are wanted, ascending.
+    /// The ascending numbers of the chosen images, from 0 to `available - 1`. At least one image must be
+    /// available, unless all are wanted.
     ///
     /// Without a stride, one image comes from each of as many equal parts as there are images: its middle,
     /// or a random one. This is how temporal segment networks sample (Wang et al., ECCV 2016). With a stride,
@@ -51,8 +52,8 @@ impl Chosen {
         let image = |at: usize| match self.sampling {
             FrameSampling::Even => (2 * at + 1) * available / (2 * frames),
             FrameSampling::Random => {
-                // A part of a fraction of an image is a place between images: one number in `available *
-                // frames` decides both.
+                // A part may begin or end inside an image, so places are counted in `frames`-ths of an image:
+                // every part has `available` places.
                 (at * available + drawn(at, available)) / frames
             }
         };

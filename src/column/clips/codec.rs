@@ -25,7 +25,7 @@ pub(crate) struct ClipCodec {
     chosen: Chosen,
     /// The number of images of each clip; `None` if it differs.
     frames: Option<usize>,
-    /// The most images of a clip.
+    /// The most images that a clip may have.
     most: usize,
     /// Whether the images of a channel come before the next channel.
     has_channels_first: bool,
@@ -261,7 +261,8 @@ impl DecodeCells for ClipCodec {
         true
     }
 
-    /// Images in rows of their own are kept like those without a clip; lists are kept as they are stored.
+    /// Images in rows of their own are kept in the same forms as without a clip; lists are kept as they are
+    /// stored.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         match self.takes_window {
             true => kept_forms(&self.image, stored, |_| true),

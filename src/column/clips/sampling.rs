@@ -1,4 +1,4 @@
-//! The ways to choose some images of many.
+//! The ways to choose the images of a clip out of a list or a window.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FrameSampling {
-    /// The middle image of each of as many equal parts as there are images; with a stride, those in the
-    /// middle.
+    /// The list or window is cut into as many equal parts as the clip has images, and every part gives its
+    /// middle image; with a stride, the clip lies in the middle.
     #[default]
     Even,
-    /// A random image of each part; with a stride, a random beginning. The draws depend on the seed, the
-    /// epoch and the row.
+    /// Every such part gives a random image; with a stride, the clip begins at a random image. The draws
+    /// depend on the seed, the epoch and the row.
     Random,
 }
 

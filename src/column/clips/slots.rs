@@ -1,4 +1,4 @@
-//! The slots of clips: channels before images, and clips of different lengths moved together.
+//! Writes clips into slots with channels before images, and moves clips of different lengths together.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::column::tensor;
 
-/// The number of bytes at the end of a slot that hold the number of images, if it differs.
+/// The number of bytes at the end of a slot that hold its number of images, if clips have different lengths.
 pub(super) const COUNT_BYTES: usize = size_of::<u64>();
 
 /// Writes the planes of image `at` of `frames` to their places in a slot in which all images of a channel
@@ -28,7 +28,7 @@ pub(super) fn write_count(slot: &mut [u8], count: usize) {
     slot[end..].copy_from_slice(&(count as u64).to_ne_bytes());
 }
 
-/// Moves the clips in the slots to the front of the buffer, and returns their numbers of images.
+/// Moves the clips in the slots to the front of the buffer, and returns how many images every clip has.
 pub(super) fn pack(slots: &mut [u8], slot: usize, image: usize) -> Result<Vec<usize>> {
     let (mut counts, mut end) = (Vec::with_capacity(slots.len() / slot), 0);
     for start in (0..slots.len()).step_by(slot) {

@@ -1,4 +1,5 @@
-//! The description of a clip: its images, which of them, their draws and the order of the axes.
+//! The description of a clip: how its images are decoded and chosen, whether they share their random draws,
+//! and the order of the axes.
 
 use forebay_base::{Error, Result};
 use forebay_image::{Image, Layout};
@@ -113,7 +114,7 @@ impl Clip {
 
     /// The most images that a clip may have, if the lengths of lists differ and the number of
     /// [`frames`](Self::frames) is not given; a longer list is a bad row. While a batch is made, it takes the
-    /// memory of clips of this length. Default: none, which such lists refuse.
+    /// memory of clips of this length. Default: none, and then no clips are made of such lists.
     #[must_use]
     pub fn at_most(self, frames: u32) -> Clip {
         Clip { at_most: Some(frames), ..self }
@@ -121,7 +122,7 @@ impl Clip {
 
     /// The distance from one image of a clip to the next, in images of the list or rows of the window. With
     /// [`frames`](Self::frames), a list or window that is too short has its last image several times.
-    /// Default: 1, or images from all of the list or window if their number is given.
+    /// Default: 1; if the number of images is given, they are spread over the whole list or window.
     #[must_use]
     pub fn stride(self, images: u32) -> Clip {
         Clip { stride: Some(images), ..self }

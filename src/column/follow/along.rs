@@ -18,7 +18,7 @@ use crate::column::{BadValue, FollowImage, FollowedRows, GatheredRows, Noun};
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     kept: KeptBoxes,
-    /// The codec that makes the items follow the image before some are dropped, if they do.
+    /// The codec that makes the items follow the image before some are dropped; `None` if they do not follow.
     inner: Option<Arc<dyn FollowImage>>,
 }
 

@@ -156,7 +156,7 @@ impl Boxes {
     }
 
     /// Whether delivered numbers are shares of the width and height of the delivered array, from 0 to 1,
-    /// instead of pixels; of ragged images, of each image's own. Default: false.
+    /// instead of pixels; for ragged images, they are shares of the image's own size. Default: false.
     #[must_use]
     pub fn out_normalized(self, normalized: bool) -> Boxes {
         Boxes { out_normalized: normalized, ..self }
@@ -191,7 +191,7 @@ impl Boxes {
         &self.along
     }
 
-    /// Whether a column is named itself, and not only by a pattern.
+    /// Whether `along` has the name of a column itself, and not only a pattern that matches it.
     pub(crate) fn names(&self, column: &str) -> bool {
         self.along.iter().any(|along| along == column)
     }
@@ -205,7 +205,8 @@ impl Boxes {
         self.normalized
     }
 
-    /// The sides of stored boxes, as far as they are boxes, in stored units.
+    /// The sides of a row's stored boxes, in stored units; `None` if a right or bottom side comes before the
+    /// other.
     pub(super) fn stored_corners(&self, stored: &[f64]) -> Option<Vec<[f64; NUMBERS]>> {
         let corners = stored.as_chunks::<NUMBERS>().0.iter().map(|numbers| self.format.corners(*numbers));
         let corners: Vec<_> = corners.collect();
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(kept(1e-9), [true, false, false]);
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
-        // The right side of the box is that of the image.
+        // The right side of the box is that of the image, rounded to a float32.
         let boxes = Boxes::of("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }

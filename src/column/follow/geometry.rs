@@ -14,7 +14,7 @@ use crate::column::{DrawNumbers, RowCells};
 #[derive(Debug)]
 pub(crate) struct GeometryCodec {
     followed: Followed,
-    /// The number of images of a row, which is one more dimension; `None` for a single image without it.
+    /// The number of images in a row, which is a dimension of its own; `None` for one image without it.
     count: Option<u32>,
 }
 

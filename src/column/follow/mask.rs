@@ -1,4 +1,4 @@
-//! Masks of an image.
+//! Masks with the class of every pixel of an image.
 
 use std::sync::Arc;
 

@@ -74,7 +74,7 @@ impl Masks {
 enum StoredAs {
     /// PNG or run lengths.
     Bytes,
-    /// The bytes of a structure.
+    /// PNG in the field `bytes` of a structure.
     BytesOfStruct,
     /// A structure with `counts` as text, and `size`.
     Text,
@@ -160,7 +160,7 @@ impl MasksCodec {
         tensor_field("item", &[height as usize, width as usize], DataType::UInt8)
     }
 
-    /// The bytes of a mask.
+    /// The number of bytes of a delivered mask.
     fn bytes(&self) -> usize {
         let Size { height, width } = self.followed.image.size();
         height as usize * width as usize
@@ -251,7 +251,7 @@ impl FollowImage for MasksCodec {
         RowSize { is_by_cell: true, ..RowSize::default() }
     }
 
-    /// A mask for each stored item.
+    /// Every stored item counts as a delivered mask, although masks of dropped boxes are not delivered.
     fn row_bytes(&self, stored: &dyn Array, row: usize) -> Option<u64> {
         let items = match (stored.as_list_opt::<i32>(), stored.as_list_opt::<i64>()) {
             (Some(lists), _) => lists.value_length(row) as usize,
@@ -266,14 +266,15 @@ impl FollowImage for MasksCodec {
     }
 }
 
-/// The most items of a list that are weighed: other processes may change the lengths of mapped rows.
+/// The most items of a list that count in the bytes of a row, since other processes may change the lengths of
+/// mapped rows.
 const MOST_ITEMS: usize = 1 << 20;
 
 /// The stored masks of all rows.
 struct StoredMasks<'a> {
     lists: &'a LargeListArray,
     stored: StoredAs,
-    /// The polygons, if masks are polygons: the rows are objects.
+    /// The lists of numbers inside the items, if masks are polygons; a row of them belongs to one object.
     polygons: Option<Nested<'a>>,
 }
 
@@ -291,7 +292,7 @@ impl<'a> StoredMasks<'a> {
         Ok(StoredMasks { lists, stored, polygons })
     }
 
-    /// The numbers of a row's items.
+    /// The places of a row's items among the items of all rows.
     fn of_row(&self, row: usize) -> Result<std::ops::Range<usize>> {
         if self.lists.is_null(row) {
             return Err(Error::new(ErrorKind::BadRow, "null where a list of masks is needed")
@@ -367,7 +368,7 @@ fn null_in(name: &str) -> Error {
     Error::new(ErrorKind::BadRow, format!("null in {name} of a mask"))
 }
 
-/// The bytes of binary or text.
+/// The bytes of an item of binary or text.
 fn bytes_of(values: &dyn Array, item: usize) -> Result<&[u8]> {
     if values.is_null(item) {
         return Err(Error::new(ErrorKind::BadRow, "null in place of a mask"));

@@ -49,7 +49,7 @@ impl NestedType {
     }
 }
 
-/// The lists of one depth.
+/// All lists of a column at one depth.
 enum ListLevel<'a> {
     Lists(&'a LargeListArray),
     Fixed(&'a FixedSizeListArray),
@@ -162,7 +162,7 @@ impl<'a> Nested<'a> {
 
 /// The rows of a column that is being made: lists of the same depth.
 pub(super) struct NestedRows {
-    /// The ends of the lists of each depth among what is inside them.
+    /// For each depth, the ends of its lists among the lists or numbers inside them.
     ends: Vec<Vec<i64>>,
     numbers: Vec<f32>,
     /// The length of the innermost lists, if it is the same for all.
@@ -188,7 +188,7 @@ impl NestedRows {
         Arc::new(Field::new(name, data_type, false))
     }
 
-    /// Adds a row, which `make` makes; an empty one if it fails.
+    /// Adds the row that `make` makes, or an empty row if `make` fails.
     pub(super) fn row(&mut self, make: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let lists: Vec<usize> = self.ends.iter().map(Vec::len).collect();
         let numbers = self.numbers.len();

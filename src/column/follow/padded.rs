@@ -1,4 +1,4 @@
-//! Lists that follow an image, in rows of one length.
+//! Lists that follow an image and are padded to one length.
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ pub(crate) struct PaddedCodec {
 /// The items of the lists.
 #[derive(Clone, Debug)]
 enum PaddedItems {
-    /// Numbers, which are padded like any others.
+    /// Numbers, which are padded like the numbers of a column that follows no image.
     Numbers(Arc<PadCodec>),
-    /// Arrays of this shape and type, in rows of this many of them.
+    /// Arrays of this shape and type; a padded row has `length` arrays.
     Arrays { shape: Vec<usize>, item: DataType, length: usize },
 }
 
@@ -156,7 +156,8 @@ impl FollowImage for PaddedCodec {
     }
 }
 
-/// Delivers which items of padded lists belong to the lists that another codec delivers.
+/// Delivers the mask of padded lists: it is true for the items that another codec delivers, and false for
+/// padding.
 #[derive(Debug)]
 struct PaddedMaskCodec {
     inner: Arc<dyn FollowImage>,
