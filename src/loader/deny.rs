@@ -161,7 +161,7 @@ impl Deny {
     }
 }
 
-/// The results of a list of denied rows, computed once, since the list may be long.
+/// The filter and the hash of a list of denied rows, computed once, since the list may be long.
 pub(super) struct Denied {
     /// Selects the rows whose values are not denied, if some are.
     pub(super) filter: Option<Filter>,

@@ -1,4 +1,4 @@
-//! Lists of rows in files: text with one row in each line, or Parquet.
+//! Reads lists of denied rows or values from files: text with one of them in each line, or Parquet.
 
 use std::fs;
 

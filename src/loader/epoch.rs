@@ -268,7 +268,7 @@ impl Running {
             }
             Passes::Mixed(course) => {
                 let taken = course.next(generation, timeout, skipped);
-                // The time that the consumer then spends on it is its own.
+                // The time that the consumer spends on the step from here on is its own.
                 self.watch.begins();
                 taken
             }

@@ -58,7 +58,7 @@ impl HandOver {
         &self.permits
     }
 
-    /// Hands over a batch that has a permit. Other batches wait for one.
+    /// Hands over a batch once it has a permit, which the first batch of an epoch does not need.
     pub(super) fn pass_on(&mut self, pending: PendingBatch) -> Result<(), Stopped> {
         if self.admission.is_stopped() {
             return Err(Stopped);

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many times as fast as reading rows again the cache must be. It takes disk space and the time of
+/// The cache must be this many times as fast as reading rows again. It takes disk space and the time of
 /// writing it, and what was measured on a sample is not exact.
 const MIN_GAIN: f64 = 1.25;
 
@@ -67,8 +67,8 @@ impl RowCosts {
 }
 
 impl ToKeep {
-    /// The time until the next row comes, in seconds, if a row takes the processor this long and all rows
-    /// have these bytes on a disk. `None` if the disk is needed, and its rate is not known.
+    /// The time until the next row comes, in seconds, if a row takes `processor` seconds of one thread, and
+    /// all rows together take `bytes` on a disk. `None` if the disk is needed, and its rate is not known.
     fn seconds(&self, processor: f64, bytes: u64, disk: Option<f64>) -> Option<f64> {
         let of_disk = match self.is_read_from_disk(bytes) {
             true => bytes as f64 / self.rows.max(1) as f64 / disk.filter(|rate| *rate > 0.0)?,

@@ -16,7 +16,8 @@ use crate::reader::{Resident, Rows};
 const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zeros: read their fields \
                              \"indices\" and \"values\" by name in `columns` to have them as they are stored";
 
-/// The limits on the bytes of a batch that are known before its rows are.
+/// The sizes of columns from which the bytes of a batch are computed before it is made, and the limit on
+/// these bytes.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     /// Columns whose values differ in length.
@@ -50,8 +51,8 @@ impl Lengths {
         self.columns.iter().map(longest).sum()
     }
 
-    /// The bytes of a batch before it is made, if its rows differ: an upper bound if `permits` have room for
-    /// that, otherwise the exact number.
+    /// The bytes that a batch will take, or 0 if all rows take equally many: an upper bound if `permits` have
+    /// room for that, otherwise the exact number.
     ///
     /// # Errors
     /// Fails if the batch is larger than a batch may be. `samples` is the number of samples that the rows
@@ -154,7 +155,7 @@ impl Lengths {
         }
     }
 
-    /// The error for a batch of `bytes`, and of rows that make samples.
+    /// The error for a batch of `bytes` bytes, whose `rows` rows make `samples` samples.
     fn too_large(
         &self,
         bytes: u64,

@@ -1,7 +1,7 @@
 //! The course of an epoch over several sources: takes the batches of a step from the passes over each source
 //! and joins them.
 //!
-//! A step is shorter by the rows that its sources leave out. Where none is left on a rank, the first row of
+//! A step is shorter by the rows that its sources leave out. Where no row is left on a rank, the first row of
 //! the rank's next step stands in, and after the last step the first one of the epoch, as in a loader of one
 //! source. Steps that were taken ahead for this are taken again if weights are set meanwhile.
 
@@ -34,7 +34,7 @@ pub(super) struct Course {
     /// The passes over each source.
     feeds: Vec<Feed>,
     steps: Steps,
-    /// The rows of all sources and ranks so far.
+    /// The number of rows of all sources and ranks up to the end of the present step.
     row: u64,
     /// The sources and passes whose rows are still to come for the present step, and the batches that have
     /// come.
@@ -47,7 +47,7 @@ pub(super) struct Course {
     /// The joined batches on their way to the consumer, with what counts once they are returned.
     refill: Refill,
     joined: VecDeque<Joined>,
-    /// The step after the last one that was returned, and the bad rows of each source before it.
+    /// The step after the last one that was returned, and for each source the number of bad rows before it.
     returned: (u64, Vec<u64>),
     /// Whether the first row that can be delivered is in this course.
     is_whole: bool,
@@ -64,12 +64,13 @@ struct Joined {
     /// For each source, the bad rows that were left out of the present pass.
     skipped: Vec<u64>,
     bad: Vec<BadRow>,
-    /// The rows of each source.
+    /// The number of rows from each source.
     rows: Vec<u64>,
 }
 
 impl Course {
-    /// The course from a step on, before which `skipped` bad rows of each source were left out.
+    /// The course from a step on. `from` has that step and, for each source, the number of bad rows that were
+    /// left out before it.
     pub(super) fn begin(
         sources: &Arc<Sources>,
         mixture: &Arc<Mixture>,
@@ -88,7 +89,7 @@ impl Course {
     ) -> Result<Self> {
         let all = sources.all();
         let keeps_shape = all.iter().any(|source| source.collator.on_bad_row.refills());
-        // Each source counts its bad rows itself.
+        // Each source counts its bad rows against its own limit, so there is none here.
         let on_bad_row = OnBadRow::Skip { at_most: u64::MAX, refill: keeps_shape };
         let fills = all.iter().any(|source| source.may_deliver_nothing());
         // The first row may be denied later, and must not stand in then.
@@ -360,8 +361,9 @@ impl Course {
     }
 }
 
-/// The rows of a joined batch by their numbers, with the nearest one in place of those that a source lost:
-/// the last one before them, or else the next. `parts` has the rows of each part, and those that it lost.
+/// The indices of the rows of a joined batch, in which the nearest row is repeated for each one that a source
+/// lost: the last row before it, or else the next. `parts` has the number of rows in each part, and the
+/// number that it lost.
 fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
     let (mut kept, mut early, mut next) = (Vec::new(), 0, 0);
     for &(rows, lost) in parts {
@@ -378,7 +380,7 @@ fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
     kept
 }
 
-/// Rows of a batch by their numbers.
+/// The rows of a batch with these indices.
 fn taken_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let rows = UInt32Array::from(rows);

@@ -12,7 +12,7 @@ pub(super) struct Feed {
     /// The number of the present pass, counted in this epoch.
     number: u64,
     pass: Option<Pass>,
-    /// How many bad rows of it have been reported.
+    /// The number of bad rows of the present pass that have been reported.
     reported: usize,
 }
 
@@ -21,7 +21,7 @@ impl Feed {
         Feed { number, pass, reported: 0 }
     }
 
-    /// Whether this pass is the present one.
+    /// Whether the pass with this number is under way.
     pub(super) fn is_in(&self, pass: u64) -> bool {
         self.number == pass && self.pass.is_some()
     }

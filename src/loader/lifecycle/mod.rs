@@ -226,7 +226,8 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         }
         match self.current.take_if(|epoch| epoch.state == State::Done) {
             Some(done) => {
-                // Assembly may be about to report the same.
+                // The consumer has all batches, so the rest is not needed. Assembly may not have reported
+                // this yet.
                 if !done.is_fetched {
                     out.push(Action::CancelFetching(done.id));
                 }

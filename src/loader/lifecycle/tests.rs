@@ -16,7 +16,7 @@ const WINDOW: u32 = 3;
 /// The number of row groups in a head start.
 const HEAD_START: u32 = 2;
 
-/// The parameters of a case.
+/// The parameters of a random case.
 #[derive(Clone, Debug)]
 struct Setup {
     permits: u32,
@@ -25,13 +25,13 @@ struct Setup {
     plans: Vec<(u32, u32, u32)>,
     /// The number of epochs in the run.
     epochs: u32,
-    /// For each work, the batch at which it fails, if it does.
+    /// For each work, the tasks of an epoch that was started, the batch at which it fails, if it does.
     failures: Vec<Option<u32>>,
     /// For each work, whether it cannot be started.
     not_started: Vec<bool>,
 }
 
-/// An event that can happen by itself.
+/// A move of the model: something that happens by itself, or an action of a user.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// A row group of a work is fetched, or its fetching ends.
@@ -65,14 +65,14 @@ enum AssemblyModel {
     Over,
 }
 
-/// The content of a queue of batches.
+/// An item in a queue of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueItem {
     Batch { number: u32, permit: bool },
     Failure,
 }
 
-/// The tasks of one epoch.
+/// A work: the tasks of one epoch that was started.
 #[derive(Debug)]
 struct EpochTasks {
     id: EpochId,
