@@ -48,8 +48,8 @@ pub use row_ids::{GroupIds, RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
-/// The memory in bytes of the default window of a shuffle, which holds rows after Parquet is decoded. It is a
-/// part of the order of rows.
+/// The memory in bytes of the default window of a shuffle, which holds rows after Parquet is decoded. The
+/// order of rows depends on it.
 pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -72,11 +72,11 @@ pub struct Catalog {
     pub splits: Arc<[String]>,
     /// The tables that were opened, each at one version.
     pub tables: Arc<[TableVersion]>,
-    /// The columns of its files, for files whose footers are read later.
+    /// The columns that files have been found to have, which files whose footers are read later can share.
     pub known: Arc<KnownColumns>,
     /// The columns that cannot be read in some file, or whose types have nothing in common.
     refused: Arc<Refusals>,
-    /// The parts of the identity of the rows in addition to the files.
+    /// Texts that identify the rows in addition to the files, such as the id of a table.
     identities: Arc<[Arc<str>]>,
     /// The row ids, once one is asked for.
     row_ids: OnceLock<RowIds>,
@@ -90,7 +90,7 @@ pub struct File {
     /// The path relative to the location that was opened, with `/`: the same for the same data in another
     /// store.
     pub relative: Arc<str>,
-    /// The volume of the store that holds it, since a data set can be spread over several stores.
+    /// The index of the volume that holds it: a data set can be spread over several stores.
     pub volume: u32,
     /// The path of the file in its volume.
     pub path: object_store::path::Path,
@@ -134,7 +134,7 @@ pub struct Declared {
 pub struct Group {
     /// Index into [`Catalog::files`].
     pub file: usize,
-    /// Ordinal in its file of the row group, or of the first of them.
+    /// Ordinal of the row group in its file, or of the first row group if there are several.
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
@@ -194,9 +194,9 @@ impl Catalog {
         })
     }
 
-    /// The catalogue without the files that `keeps` rejects. It judges files about which something is known
-    /// without their footers: the keys of their folders, or facts in the list of a table. `None` if all files
-    /// stay. The data set is then that of the remaining files, with another fingerprint.
+    /// The catalogue without the files that `keeps` rejects. `keeps` is asked only about files of which
+    /// something is known without their footers: the keys of their folders, or facts in the list of a table.
+    /// `None` if all files stay. The data set is then that of the remaining files, with another fingerprint.
     pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
@@ -293,8 +293,8 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
-    /// Refuses a projection of which a file whose footer has been read cannot give a column: the columns of
-    /// other files are known, and refused, before they are projected.
+    /// Refuses a projection with a column that cannot be read in a file whose footer was read later than the
+    /// others. Columns that other files cannot give are refused before they are projected.
     ///
     /// Fails with the error of the first such column.
     pub fn check_file(&self, file: usize, projection: &Projection) -> Result<()> {
@@ -334,7 +334,8 @@ impl Catalog {
         }
     }
 
-    /// The place of `group`, for messages: its file, if several row groups are stored.
+    /// The place of `group`, for messages: its row group, or only its file if it stands for several stored
+    /// row groups.
     pub fn place(&self, group: &Group) -> Place {
         let place = Place::file(self.files[group.file].location.clone());
         if self.stored(group).nth(1).is_some() { place } else { place.row_group(group.index) }
@@ -370,9 +371,8 @@ impl Catalog {
         start..start + self.groups[start..].partition_point(|group| group.file == file)
     }
 
-    /// The memory that the catalogue takes: files with their paths and footers, row groups, and row ids that
-    /// files store. A footer that
-    /// has not been read yet counts like one that has.
+    /// The bytes of memory that the catalogue takes: files with their paths and footers, row groups, and row
+    /// ids that files store. A footer that has not been read yet counts like one that has.
     pub fn bytes(&self) -> u64 {
         let footer = |file: &File| file.footer.get().map(Footer::bytes);
         let unread = self.sample().map_or(0, |(_, footer)| footer.bytes());
@@ -564,7 +564,7 @@ impl Catalog {
         self.row_ids.get().is_some() || !self.tracks_row_ids()
     }
 
-    /// Whether files store ids of their rows, once these were read.
+    /// Whether some files store ids of their rows; `false` as long as the ids have not been read.
     pub fn stores_row_ids(&self) -> bool {
         self.row_ids.get().is_some_and(|ids| ids.stored_bytes() > 0)
     }
@@ -604,7 +604,7 @@ impl Catalog {
         self.groups[self.groups_of(file)].iter().map(|group| group.rows).sum()
     }
 
-    /// The ids of the rows of a row group.
+    /// The ids of the rows of the row group with the index `group`.
     pub fn ids_of(&self, group: usize) -> GroupIds<'_> {
         let at = &self.groups[group];
         let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;

@@ -99,7 +99,7 @@ impl RowSet {
         matches!(self.0, SetForm::All(_))
     }
 
-    /// The memory that it takes in addition to its own size.
+    /// The bytes of memory that the set takes in addition to its own size.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
             SetForm::None(_) | SetForm::All(_) => 0,

@@ -29,7 +29,7 @@ mod table;
 /// A file of a table is planned as one row group up to this size, at which writers usually begin another.
 const MOST_BYTES_AS_ONE: u64 = 128 << 20;
 
-/// The bytes of the two ends of a run of deleted rows, which its hash has in front of them.
+/// The number of bytes of the two ends of a run of deleted rows. It precedes them where they are hashed.
 const RUN_BYTES: u128 = 8;
 
 /// The number of bytes of runs of deleted rows that are hashed at a time.
@@ -131,7 +131,7 @@ pub struct DataFile {
 pub struct TrackedIds {
     /// The id of the first row; the others follow, except those whose ids the file stores.
     pub first: i64,
-    /// The only column: the one in which a file may store ids.
+    /// The column in which a file may store ids, as the only one of these names.
     pub column: Arc<ColumnNames>,
 }
 
@@ -197,8 +197,8 @@ impl DataFile {
     }
 
     /// Whether the file is planned as one row group, before its footer is read. That depends on the list of
-    /// its table alone. Only the footer shows which columns the file lacks, which it must if these have
-    /// defaults.
+    /// its table alone. A file of a table whose columns have defaults is not: only the footer shows which
+    /// columns it lacks.
     pub fn is_declared(&self) -> bool {
         let is_small = self.has_one_row_group || self.pin.size <= MOST_BYTES_AS_ONE;
         let are_few = self.rows.is_some_and(|rows| u32::try_from(rows).is_ok());
@@ -247,7 +247,7 @@ pub enum FileVersion {
     OfTable(TableMark),
 }
 
-/// The version of a table to which a file belongs, with the words of its format for it.
+/// The version of a table to which a file belongs, with the words that the table's format has for versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableMark {
     /// The number of the version.
@@ -280,8 +280,8 @@ impl fmt::Display for TableMark {
 }
 
 impl FileVersion {
-    /// Whether two versions have the same content, according to what shows while the file is read: a new
-    /// link, a rename or a new owner leaves the content unchanged.
+    /// Whether two versions have the same content, as far as that shows while the file is read: a new link, a
+    /// rename or a new owner leaves the content unchanged.
     pub fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
             (
@@ -323,7 +323,7 @@ pub struct Constant {
     pub value: ArrayRef,
 }
 
-/// The key of a `key=value` folder.
+/// The key and the value of a `key=value` folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionKey {
     /// The name of the key.

@@ -67,7 +67,7 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     if MISFITS.iter().any(|words| said.contains(words)) {
         return parquet_to_arrow_schema(parquet, None).or_fail();
     }
-    // The message may also be about a type that is not supported.
+    // The failure may instead be due to texts that are not UTF-8, or to a type that is not supported.
     match writers_schema(key_values) {
         Some(WriterSchema { schema, is_mended: true }) => {
             let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
@@ -147,7 +147,7 @@ pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
 
 struct FoundSchema<'a> {
     parquet: &'a SchemaDescriptor,
-    /// The writer's schema of these columns, if it has the same number.
+    /// The writer's schema, if it has as many columns as the file.
     written: Option<Schema>,
     /// The columns in which the writer's schema has integers with more bits than Arrow has.
     wide: HashSet<String>,

@@ -11,8 +11,7 @@ use crate::snapshot::Constant;
 /// validity).
 const ROW_OVERHEAD: u64 = 9;
 
-/// The least number of decompressed bytes of a chunk that is counted. Each thread has memory for smaller ones
-/// anyway.
+/// The decompressed bytes from which on a chunk counts: each thread has memory for smaller chunks anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
 /// The bytes of definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value
@@ -68,7 +67,7 @@ impl PageMemory {
         }
     }
 
-    /// The sum of all these bytes.
+    /// The bytes of memory that decoding all of the added chunks takes.
     pub fn bytes(self) -> u64 {
         self.largest.saturating_add(self.sum)
     }
@@ -95,8 +94,8 @@ impl ColumnChunk<'_> {
         values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
     }
 
-    /// The bytes of the levels that are kept while it is decoded, beyond the width by which its values are
-    /// counted.
+    /// The bytes of the levels that are kept while the chunk is decoded, as far as they exceed the part of
+    /// the counted width of its values that decoding leaves free.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {

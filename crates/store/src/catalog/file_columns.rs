@@ -202,7 +202,7 @@ pub struct KnownColumns {
     placed: Mutex<HashMap<SharedBy, Placed>>,
 }
 
-/// The columns of a file in a catalogue.
+/// The columns of a file with their places in a catalogue.
 #[derive(Debug)]
 struct Placed {
     columns: Arc<FileColumns>,

@@ -61,9 +61,9 @@ pub struct Footer {
     pub(crate) hash: u64,
     /// The columns of the file, and their places among the catalogue's columns.
     pub columns: Arc<FileColumns>,
-    /// The row groups, one after the other.
+    /// The encoded row groups, one after the other.
     bytes: Box<[u8]>,
-    /// The beginning of each row group except the first.
+    /// The offsets in `bytes` at which the row groups begin, except the first.
     starts: Box<[u32]>,
 }
 
@@ -188,7 +188,7 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// The memory that it takes, without the columns, which files share.
+    /// The bytes of memory that the footer takes, without the columns, which files share.
     pub(crate) fn bytes(&self) -> u64 {
         (self.bytes.len() + size_of_val(&*self.starts)) as u64
     }
@@ -252,7 +252,7 @@ impl<'a> ColumnChunk<'a> {
         }
     }
 
-    /// The chunk within `lists`, if one of them has a fixed length.
+    /// The chunk with `lists`, the lists around its values if one of them has a fixed length.
     pub(super) fn within(self, lists: Option<&'a LeafLists>, about: &ColumnChunkMetaData) -> Self {
         let counted = lists.filter(|lists| lists.are_counted_by_nulls());
         let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());

@@ -1,4 +1,4 @@
-//! Lists of a fixed length: Arrow stores all items of a null one, and Parquet none.
+//! Counts the items of lists of a fixed length: for a null list Arrow stores all items, and Parquet none.
 
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use parquet::schema::types::SchemaDescriptor;

@@ -36,14 +36,14 @@ pub struct Page {
     pub level_encodings: [i32; 2],
     /// The bytes of uncompressed levels before the values, in version 2; else 0.
     pub levels: u32,
-    /// The bytes of repetition levels among these, which come first.
+    /// The bytes of repetition levels, which are the first of those levels.
     pub repetition: u32,
     /// The offset in the header of the flag that says that values are not compressed (version 2), if there is
     /// one.
     pub not_compressed: Option<u32>,
 }
 
-/// The header of a boolean field with the value true instead of false: the written type is the value.
+/// The header of a boolean field, changed from false to true: the type in the header is the value.
 pub fn compressed(flag: u8) -> u8 {
     (flag & 0xf0) | TRUE
 }
@@ -155,7 +155,7 @@ impl Fields {
                 3 => self.compressed = Some(size(input, kind)?),
                 4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
                 5..=8 => {
-                    // The Parquet crate would mix two of them.
+                    // A second header of a kind is refused: the Parquet crate would mix the two.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
                     match id {
@@ -209,7 +209,8 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // If the id were written out, it would follow the type; no writer does that.
+                        // If the id were written out, the byte before the value would be the id, not the
+                        // type; no writer does that.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }

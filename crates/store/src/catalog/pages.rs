@@ -23,7 +23,8 @@ pub struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The first page from which on no page is known to refer to the dictionary.
+    /// The first of the last pages that are known not to refer to the dictionary; the number of pages if none
+    /// is.
     plain_from: usize,
 }
 

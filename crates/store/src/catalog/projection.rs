@@ -31,7 +31,7 @@ pub struct Selected {
     pub column: usize,
     /// The part of the column that is read.
     pub of: Reads,
-    /// The delivered name, if it is another one.
+    /// The delivered name, if it differs from the stored one.
     pub name: Option<String>,
 }
 
@@ -308,7 +308,7 @@ fn has_no_more(stored: &DataType, to: &DataType) -> bool {
     stored.len() == to.len() && each.all(|(stored, to)| has_no_more(stored.data_type(), to.data_type()))
 }
 
-/// A field of a structure that is null in some rows: the field is null there too.
+/// The values of a field of a structure, null also in the rows where the structure around it is null.
 fn under(field: &ArrayRef, around: Option<&NullBuffer>) -> Result<ArrayRef> {
     if around.is_none_or(|around| around.null_count() == 0) || *field.data_type() == DataType::Null {
         return Ok(field.clone());

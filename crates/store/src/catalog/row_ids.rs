@@ -121,7 +121,7 @@ pub(crate) struct RowIds {
     first: Box<[i64]>,
     /// The beginnings with their files, ascending, of the files that store no ids.
     sorted: Box<[(i64, u32)]>,
-    /// The ids that files store, by the files.
+    /// The ids that files store, by the files' indices.
     stored: HashMap<u32, IdRuns>,
     /// The stored ids of live rows, ascending.
     found: Box<[FoundRun]>,
@@ -197,7 +197,7 @@ impl IdRuns {
         self.ids[run] + (row - u64::from(self.rows[run])) as i64
     }
 
-    /// The runs of the rows that are not deleted, in a file with a number of rows.
+    /// The runs of ids of the rows that are not deleted, in a file of `rows` rows.
     fn live(&self, file: u32, rows: u32, deleted: Option<&RowSet>) -> Vec<FoundRun> {
         let mut live = Vec::new();
         let mut add = |run: usize, rows: Range<u32>| {
@@ -213,7 +213,7 @@ impl IdRuns {
                     add(run, from..gone.start);
                 }
                 from = from.max(gone.end.min(end));
-                // The rest of it concerns the runs that follow.
+                // The rest of the deleted range concerns the runs that follow.
                 if gone.end > end {
                     break;
                 }
@@ -233,7 +233,7 @@ impl RowIds {
         RowIds::over(files, hash)
     }
 
-    /// The ids like [`of`](Self::of), with a hash of a path and a seed.
+    /// The ids like [`of`](Self::of), with another function that hashes a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();
@@ -304,8 +304,8 @@ impl RowIds {
         Ok(RowIds { first: first.into(), sorted: sorted.into(), found: found.into(), ..ids })
     }
 
-    /// The files that have a row with this id, and its ordinal in each: first a live row, and then one that
-    /// the file may not have.
+    /// The rows that can have this id, each as its file and its ordinal there: first the live row whose
+    /// stored id it is, and then the row at its place in the range of a file, which may have fewer rows.
     pub(super) fn find(&self, id: i64) -> impl Iterator<Item = (usize, u64)> {
         let after = self.found.partition_point(|run| run.id <= id);
         let stored = after.checked_sub(1).map(|at| self.found[at]);
@@ -316,7 +316,7 @@ impl RowIds {
         stored.into_iter().chain(placed.map(|(begin, file)| (file as usize, (id - begin) as u64)))
     }
 
-    /// The same ids for some of the files.
+    /// The ids for only the files for which `is_kept` is true.
     pub(super) fn of_some(&self, is_kept: &[bool]) -> Self {
         let before = is_kept.iter().scan(0, |kept, is_kept| {
             let before = *kept;
@@ -337,7 +337,7 @@ impl RowIds {
         }
     }
 
-    /// The memory that ids take which files store.
+    /// The bytes of memory that the ids stored by files take.
     pub(super) fn stored_bytes(&self) -> u64 {
         let runs = self.stored.values().map(|runs| runs.rows.len());
         (runs.sum::<usize>() * (size_of::<u32>() + size_of::<i64>()) + size_of_val(&*self.found)) as u64

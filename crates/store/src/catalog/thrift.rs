@@ -83,7 +83,7 @@ impl<'a> Compact<'a> {
     }
 
     /// Reads the header of a field that is declared as a list, and then its elements, each with its type.
-    /// Reserves memory for at most as many as there are bytes.
+    /// Reserves memory for at most as many elements as there are bytes.
     pub fn list_of<T>(
         &mut self,
         kind: u8,
@@ -234,7 +234,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// A boolean in a list takes a byte, but the Parquet crate skips none. No list in a header has booleans.
+    /// Skips an element of a list or map. Booleans, which no list in a header has, are refused: in a list
+    /// each takes a byte, but the Parquet crate skips none.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             BOOL_TRUE | BOOL_FALSE => None,

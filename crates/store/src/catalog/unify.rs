@@ -59,7 +59,7 @@ pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused:
 struct Columns<'a> {
     differences: Differences,
     columns: Vec<UnifiedColumn<'a>>,
-    /// The place of each column by its name.
+    /// The indices of `columns` by the names of the columns.
     places: HashMap<&'a str, usize>,
     refused: Refusals,
     first_location: &'a str,
@@ -80,7 +80,7 @@ impl<'a> Columns<'a> {
         for field in schema.fields() {
             let at = match self.places.entry(field.name()) {
                 Entry::Occupied(place) if !is_first => *place.get(),
-                // Two columns of one name are both refused, and both are in the file.
+                // The column is new, or the first file has two columns of this name, which are refused.
                 place => {
                     place.insert_entry(self.columns.len());
                     self.columns.push(UnifiedColumn::new(location, field, is_first));

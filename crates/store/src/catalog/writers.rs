@@ -2,10 +2,11 @@
 
 /// The name of parquet-mr.
 const PARQUET_MR: &str = "parquet-mr";
-/// The first version of parquet-mr that counts the header of a dictionary page.
+/// The first version of parquet-mr that counts the header of a dictionary page in the size of its column
+/// chunk.
 const COUNTS_DICTIONARY_HEADER: [u32; 3] = [1, 2, 9];
 
-/// The longest header of a dictionary page that the size of a column chunk may leave out.
+/// The bytes of the longest header of a dictionary page that the size of a column chunk may leave out.
 pub(crate) const LEFT_OUT: i64 = 100;
 
 /// Whether the sizes of column chunks may leave out the header of their dictionary page, as in parquet-mr

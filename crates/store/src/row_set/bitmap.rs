@@ -154,7 +154,7 @@ impl Bitmap {
     }
 }
 
-/// The place of the set bit that has `n` others before it.
+/// The place in `word` of the set bit that has `n` other set bits below it.
 fn nth_one(word: u64, mut n: u32) -> u32 {
     let (mut at, mut width) = (0, WORD / 2);
     while width > 0 {

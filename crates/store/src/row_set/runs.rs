@@ -43,7 +43,7 @@ impl RowRuns {
         }
     }
 
-    /// The run that contains an ordinal.
+    /// The index of the run that contains the row with this ordinal in the set.
     pub(super) fn holding(&self, ordinal: u32) -> u32 {
         (self.runs.partition_point(|run| run.before <= ordinal) - 1) as u32
     }

@@ -15,7 +15,7 @@ const BITS: u8 = 3;
 const MAX_VARINT_BYTES: u32 = 5;
 
 impl RowSet {
-    /// Appends the set, without the number of its rows.
+    /// Appends the set to `bytes`, without the number of rows from which it chooses.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         match &self.0 {
             SetForm::None(_) => bytes.push(NONE),

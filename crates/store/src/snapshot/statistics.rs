@@ -11,7 +11,8 @@ use super::Constant;
 /// The statistics of a table's list, column by column. All files of the table share them.
 #[derive(Debug, Default)]
 pub struct TableStatistics {
-    /// The columns with statistics, by their names in the table; a file has its place in the list.
+    /// The statistics of columns, by the columns' names in the table; their arrays have one entry for each
+    /// file of the list.
     pub columns: BTreeMap<String, ColumnStatistics>,
 }
 
