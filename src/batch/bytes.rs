@@ -67,8 +67,9 @@ pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize
 /// The number of bits of a view that hold the length of its value.
 const LENGTH_BITS: u32 = u32::BITS;
 
-/// Copies values whose views are all inline: all bytes of a view are written, and the next value overwrites
-/// those after its end. So names and the keys of folders need only one pass, and no call for each value.
+/// Copies values whose views are all inline. All bytes of a view are written, and the next value overwrites
+/// the bytes that follow the value in its view. So names and the keys of folders need only one pass, and no
+/// call for each value.
 fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffer) {
     const WHOLE: usize = size_of::<u128>();
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);

@@ -1,4 +1,4 @@
-//! The types of batches that belong to the types of row groups.
+//! The types in which batches deliver the types of row groups.
 
 use std::sync::Arc;
 

@@ -99,7 +99,7 @@ pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
     let (first, last) = (offset(0), offset(offsets.len() - 1));
-    // Both lists are in order, so the search for each item starts at the row of the previous one.
+    // Offsets and items are both in order, so the search for each item starts at the row of the previous one.
     let mut row = 0;
     let missing = null_rows(items.slice(first, last - first).as_ref()).into_iter();
     let row_of = |item| {

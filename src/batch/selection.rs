@@ -95,7 +95,7 @@ const COPIED_TOGETHER: usize = 8;
 /// The largest average number of values in a run that is short.
 const MAX_SHORT_RUN: usize = 64;
 
-/// How many runs ahead are fetched into the cache.
+/// The number of runs after the present one that are fetched into the cache ahead of their turn.
 const RUNS_AHEAD: usize = 4;
 /// How many cache lines of a run are fetched ahead. The processor detects by itself that memory is read in
 /// order, but only after some lines, and most runs are not longer than that.
@@ -170,8 +170,8 @@ impl Selection {
         Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
     }
 
-    /// A selection of rows whose parts are near each other in memory, as in the order of a deal; `sources`
-    /// has the source of each part.
+    /// A selection of rows that come from parts, where the rows of a part are near each other in memory, as
+    /// in the order of a deal. `picks` names parts, and `sources` has the source of every part.
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
         match longer.or_else(Selection::interleaved) {
@@ -543,8 +543,8 @@ fn sort(
     }
 }
 
-/// The number of breaks between neighbours that do not belong together, if they divide the picks into at most
-/// `parts` parts; if there are more breaks, looking at a few picks is enough to know.
+/// The number of breaks between neighbours that do not belong together; `None` if the breaks divide the picks
+/// into more than `parts` parts, for which looking at a few picks is mostly enough.
 fn breaks_within(
     picks: &[(u32, u32)],
     parts: usize,

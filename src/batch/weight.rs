@@ -170,7 +170,7 @@ fn vector(vectors: &Vectors<'_>, row: usize) -> u64 {
     OFFSET + length as u64 * size_of::<f64>() as u64
 }
 
-/// The most bytes of one item of a list.
+/// The number of bytes of one item of a list, if items have a fixed width.
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),

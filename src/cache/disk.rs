@@ -17,8 +17,8 @@ const PROBE_BYTES: usize = 16 << 20;
 /// The largest memory alignment that direct reads require, in bytes.
 const ALIGNMENT: usize = 4096;
 
-/// The speed of reading a file from the disk itself, in bytes per second; `None` for a file of less than one
-/// chunk.
+/// The speed of reading a file from the disk itself, in bytes per second; `None` for a file of fewer than
+/// [`READ_BYTES`] bytes.
 pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -52,13 +52,13 @@ fn with_aligned<T>(use_memory: impl FnOnce(&mut [u8]) -> io::Result<T>) -> io::R
     use_memory(&mut memory[start..start + READ_BYTES])
 }
 
-/// The speed of reading an open file; `None` for a file of less than one chunk.
+/// The speed of reading an open file; `None` for a file of fewer than [`READ_BYTES`] bytes.
 fn rate_of(mut file: File, aligned: &mut [u8]) -> io::Result<Option<f64>> {
     let (started, mut read) = (Instant::now(), 0);
     while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
         read += bytes as u64;
-        // The last piece of a file is shorter than a chunk, and would distort the rate.
+        // The last piece of a file is shorter than the others, and would distort the rate.
         if bytes < READ_BYTES {
             break;
         }

@@ -283,7 +283,7 @@ fn changed(found: &fs::Metadata) -> SystemTime {
 /// Opens a file of the cache for reading, without changing its time of access.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    // Without blocking: opening a pipe would otherwise wait for a writer.
+    // The file is opened without blocking, since opening a pipe would otherwise wait for a writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     #[cfg(target_os = "linux")]
     match open(flags | OFlags::NOATIME) {

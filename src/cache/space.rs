@@ -181,8 +181,8 @@ impl Space {
         Ok(())
     }
 
-    /// How many bytes are missing for a file of `bytes`: to the limit, or to the disk space that must stay
-    /// free.
+    /// How many bytes must be freed before a file of `bytes` fits, so that the limit holds and enough of the
+    /// disk stays free.
     fn shortage(&self, total: Total, bytes: u64) -> io::Result<u64> {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);

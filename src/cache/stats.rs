@@ -87,7 +87,7 @@ pub struct CacheStats {
     pub entries: u64,
     /// The size of all entries in the folder, in bytes on disk.
     pub bytes: u64,
-    /// The limit of this size, in bytes.
+    /// The limit of the size of all entries, in bytes.
     pub max_bytes: u64,
     /// The hits and misses of all processes, up to their last epochs.
     pub past: PastStats,

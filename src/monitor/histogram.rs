@@ -67,8 +67,8 @@ impl Histogram {
     }
 
     /// The durations by length, ten bins to each power of ten, from the first bin that is not empty to the
-    /// last. The upper end of a bin is in nanoseconds. A duration is counted as what
-    /// [`quantile`](Self::quantile) reads it back as.
+    /// last. The upper end of a bin is in nanoseconds. A duration counts as long as
+    /// [`quantile`](Self::quantile) would return it.
     pub(crate) fn bins(&self) -> Vec<Bin> {
         let number = |nanos: u64| ((nanos.max(FIRST_BIN) as f64).log10() * BINS_A_DECADE).ceil() as i32;
         let mut bins: Vec<Bin> = Vec::new();
@@ -86,8 +86,8 @@ impl Histogram {
         bins
     }
 
-    /// The shortest duration that at least `share` of the durations do not exceed, with the error described
-    /// above; 0 for an empty histogram.
+    /// The shortest duration that at least `share` of the durations do not exceed, with the error that the
+    /// module describes; 0 for an empty histogram.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;

@@ -52,7 +52,7 @@ impl Watch {
         });
     }
 
-    // The epoch as a whole.
+    // These methods record changes of the epoch as a whole.
 
     /// Makes this epoch the current one.
     pub(crate) fn begins(&self) {
@@ -70,7 +70,7 @@ impl Watch {
         });
     }
 
-    // The row groups of the epoch.
+    // These methods record changes of the row groups of the epoch.
 
     /// Records that the rows of the next row groups are in the window.
     pub(crate) fn admits(&self, row_groups: usize) {
@@ -83,7 +83,7 @@ impl Watch {
         });
     }
 
-    // The assembly of batches.
+    // These methods record changes of the assembly of batches.
 
     /// Records that assembly waits for a row group, until the returned value is dropped.
     pub(crate) fn starved(&self) -> Waiting<'_> {
@@ -114,7 +114,7 @@ impl Watch {
         self.change(|epoch| epoch.ready += batches);
     }
 
-    // The consumer and the threads before it.
+    // These methods record changes of the consumer and of the threads before it.
 
     /// Records that the consumer asks for a batch.
     pub(crate) fn asks(&self) {
@@ -195,8 +195,8 @@ impl Watch {
         }
     }
 
-    /// Records that the consumer's own thread works for a stage before it has a batch, or has stopped to
-    /// where `stage` is `None`.
+    /// Records that the consumer's own thread works for a stage before it has a batch; `None` records that it
+    /// has stopped.
     pub(crate) fn works_near(&self, stage: Option<Stage>) {
         let (before, now) = self.enter(|timings, now| (timings.nears(self.0.id, now, stage), now));
         if let Some((stage, since)) = before {

@@ -227,7 +227,7 @@ impl Making<'_> {
     }
 
     /// Among the sources that get units, the one whose remaining rows are the smallest share of its units, or
-    /// the largest. Also returns those rows.
+    /// the largest share if `smallest` is false. Also returns the number of its remaining rows.
     fn ending(
         &self,
         units: &[u64],

@@ -368,8 +368,8 @@ fn merged(most: usize) -> usize {
 }
 
 /// The number of ticks that the first part stays in a pool that deals while it fills, unless the pool is
-/// smaller: twice the number of the opening. By then rows are dealt at a steady rate, and before at nearly
-/// that rate.
+/// smaller: twice the number of ticks in the opening. By then rows are dealt at a steady rate, and before at
+/// nearly that rate.
 fn first_stay(most: usize) -> usize {
     SHORTEST_STAY.max(2 * merged(most))
 }

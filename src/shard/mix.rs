@@ -33,7 +33,7 @@ pub(crate) struct Origin {
     pub(crate) step: u64,
     /// The number of each source's first pass in the epoch.
     pub(crate) passes: Vec<u64>,
-    /// The number of rows of each source that the epoch gave before.
+    /// The number of rows of each source that the epoch gave before the plan's first step.
     pub(crate) taken: Vec<u64>,
 }
 

@@ -61,9 +61,9 @@ impl OrderSpec {
         }
     }
 
-    /// The same order with its rows arranged by what they cost, so that in each step all ranks have about the
-    /// same share of it. `costs` has, for each kind of cost, those of the selected rows of each row group.
-    /// Orders without a window stay as they are.
+    /// The same order with its rows arranged by their costs, so that in each step all ranks have about the
+    /// same cost. For each kind of cost, `costs` has the costs of the selected rows, by row group. Orders
+    /// without a window stay as they are.
     #[must_use]
     pub fn balanced(self, costs: &[Vec<Vec<f32>>]) -> Self {
         self.with_costs(Some(Arc::new(CostRanks::new(costs))))

@@ -122,8 +122,7 @@ pub(crate) struct SavedMix {
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
     /// The seed by which the source of each row is drawn, if it is random.
     pub(crate) random_shares: Option<u64>,
-    /// The step from which the weights were set during the run: those of the schedule from there on. `None`
-    /// if they were not set.
+    /// The step from which the weights of the schedule were set during the run; `None` if they were not set.
     pub(crate) set_from: Option<u64>,
     /// The most passes over each source in an epoch; empty if there is no limit.
     pub(crate) max_passes: Vec<Option<u64>>,

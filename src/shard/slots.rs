@@ -14,7 +14,7 @@ use super::lane::Lane;
 /// much: it sums up the pool some 30 times, and fills a new calendar.
 const NEAR_ROWS_PER_PART: u64 = 16;
 
-/// The slots of a lane, and the one at which they are.
+/// The slots of a lane, one of which is the present slot.
 #[derive(Debug)]
 pub(super) struct Slots {
     lane: Arc<Lane>,

@@ -123,7 +123,7 @@ impl Split {
         Some(Share { spans: self.cut(start, end, mine), padded: 0, end })
     }
 
-    /// The number of the first `global` rows that belong to `lane`.
+    /// The number of rows of `lane` among the first `global` rows.
     pub(super) fn lane_position(&self, lane: u64, global: u64) -> u64 {
         lane_position(lane, self.lanes.into(), global)
     }
@@ -165,7 +165,7 @@ fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The number of the first `global` rows that belong to `lane`.
+/// The number of rows of `lane` among the first `global` rows.
 fn lane_position(lane: u64, lanes: u64, global: u64) -> u64 {
     (global + lanes - 1 - lane) / lanes
 }

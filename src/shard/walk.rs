@@ -28,7 +28,7 @@ pub struct PlannedStep {
     pub leaving: Vec<Part>,
     /// The number of rows in the batch.
     pub rows: u64,
-    /// The number of repeated rows among them.
+    /// The number of repeated rows in the batch.
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
@@ -76,12 +76,12 @@ impl Iterator for Shares {
     }
 }
 
-/// The draws of a walk in addition to the parts.
+/// The draws of a walk: parts alone, or rows of the parts as well.
 #[derive(Debug)]
 enum Draw {
-    /// Nothing else.
+    /// Only the parts.
     Parts,
-    /// Nothing else, but it records the parts that enter.
+    /// Only the parts, and the walk records those that enter.
     NotedParts,
     /// Places in the deals of the parts.
     Places,

@@ -40,8 +40,8 @@ fn a_kill_at_any_point_of_a_write_does_no_harm() {
     }
 }
 
-/// Puts an old entry, then a new one for which the old one must be evicted. The process must not die before
-/// the new one.
+/// Puts an old entry, then a new one for which the old one must be evicted. The process must die only while
+/// it puts the new one.
 #[test]
 #[ignore = "run by a_kill_at_any_point_of_a_write_does_no_harm"]
 fn evicts_and_writes() {

@@ -73,9 +73,10 @@ pub(crate) struct Timings {
     pub(super) active: bool,
     /// The time during which an epoch was under way.
     pub(crate) active_nanos: u64,
-    /// The number of batches that were ready, as an integral over that time.
+    /// The number of batches that were ready, integrated over the time during which an epoch was under way.
     pub(crate) ready_nanos: u128,
-    /// The number of row groups that were on their way, as an integral over that time.
+    /// The number of row groups that were on their way, integrated over the time during which an epoch was
+    /// under way.
     pub(crate) under_way_nanos: u128,
     /// Whether the consumer is waiting.
     waiting: bool,
@@ -87,7 +88,7 @@ pub(crate) struct Timings {
     /// How long the consumer waited, by the stage that held it up; at [`Stage::Consumer`], the time it spent
     /// on its own work.
     pub(crate) waits: [f64; STAGES],
-    /// The same times over the course of the run.
+    /// The times in `waits` over the course of the run.
     pub(crate) timeline: Timeline,
     /// The part of `waits` that was spent waiting for the first batch.
     pub(crate) start: Option<[f64; STAGES]>,

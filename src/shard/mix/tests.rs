@@ -236,8 +236,8 @@ proptest! {
         }
     }
 
-    /// The plan of an epoch continues that of the epochs before it, and a plan that begins in the middle
-    /// continues as if it had not.
+    /// The plan of an epoch continues that of the epochs before it, and a plan that begins in the middle of
+    /// an epoch continues like one that does not.
     #[test]
     fn epochs_follow_each_other(case in cases()) {
         let Ok(first) = case.run.epoch(0) else { return Ok(()) };
