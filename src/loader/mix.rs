@@ -22,21 +22,23 @@ pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
 
-/// The most weights in a schedule, over all sources. A position stores all of them, in less than 64 KiB.
+/// The largest number of weights in a schedule, counted over all sources. A position stores all of them, in
+/// less than 64 KiB.
 const MAX_WEIGHTS: usize = 4_000;
 
 /// The largest distance, in steps, over which a step is found by going through the steps rather than by a
 /// search.
 const MAX_WALKED_STEPS: u64 = 64;
 
-/// The number of planned epochs that are kept: the one under way, the next one, and one for questions.
+/// The number of planned epochs that are kept: the one under way, the next one, and one that a user asks
+/// about.
 const PLANNED_EPOCHS: usize = 3;
 
 /// How the sources of a loader are mixed.
 #[derive(Debug)]
 pub(super) struct Mixture {
     pub(super) joiner: Joiner,
-    /// The rows of each source that were made into batches.
+    /// For each source, the number of its rows that were made into batches.
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
@@ -60,9 +62,9 @@ struct Plan {
 
 /// The place that an epoch of a mix has reached.
 pub(super) struct Reached {
-    /// The number of the first pass of each source.
+    /// For each source, the number of its first pass in the epoch.
     pub(super) passes: Vec<u64>,
-    /// The rows that each source has given.
+    /// For each source, the number of rows that it has given in the epoch.
     pub(super) rows: Vec<u64>,
     pub(super) state: SavedMix,
 }
@@ -72,7 +74,7 @@ impl Plan {
         Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
     }
 
-    /// The rows of each source before a step of an epoch.
+    /// For each source, the number of its rows in an epoch before a step.
     fn taken_before(&mut self, number: u64, epoch: &MixedEpoch, step: u64) -> Vec<u64> {
         let is_near = |(of, steps): &(u64, Steps)| {
             *of == number && (steps.step()..=steps.step() + MAX_WALKED_STEPS).contains(&step)
@@ -121,7 +123,7 @@ impl Mixture {
         Arc::ptr_eq(run, &self.plan().run)
     }
 
-    /// Records that an epoch takes the batches of the steps of the run before this one.
+    /// Records that an epoch takes the batches of all steps of the run before `step`.
     pub(super) fn begins_until(&self, step: u64) {
         self.begun.store(step, Relaxed);
     }
@@ -154,8 +156,8 @@ impl Mixture {
         *self.plan() = Plan::new(lanes, first, run);
     }
 
-    /// The number of steps of an epoch. Steps before the place where batches changed are counted in the steps
-    /// that hold now.
+    /// The number of steps of an epoch. Rows before the place where batches changed their size are counted in
+    /// steps of the present size.
     pub(super) fn steps(&self, number: u64) -> u64 {
         let (run, _) = self.run();
         let Ok(plan) = self.planned(&run, number) else { return 0 };
@@ -226,7 +228,8 @@ impl Mixture {
     }
 
     /// The steps that a run skips from a saved position on: those of the position, unless the loader has its
-    /// own. `here` has the loader's own steps, and whether the batches are those of the position.
+    /// own. `here` has the steps that the loader itself skips, and whether its batches are those of the
+    /// position.
     ///
     /// # Errors
     /// Fails if the position skips later steps that the loader does not skip, or that have other rows here.

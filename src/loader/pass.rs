@@ -30,9 +30,10 @@ pub struct Step {
 /// A batch of a pass, with what counts once it is handed over.
 pub(super) struct Made {
     pub(super) step: Step,
-    /// The rows that another rank also has, or that stand in for others.
+    /// The number of rows that another rank also has, or that stand in for others.
     pub(super) padded: u64,
-    /// The samples that were left out of a batch that keeps its shape, if none is left in it.
+    /// The number of samples that were left out of a batch that is to keep its shape, if no sample is left in
+    /// it.
     pub(super) lost: usize,
 }
 
@@ -57,11 +58,11 @@ pub(super) struct Pass {
 
 /// The beginning of the pass, which has the first row that can be delivered.
 pub(super) enum Beginning {
-    /// The beginning is in this iterator.
+    /// The beginning is in this pass.
     Here,
-    /// The beginning is before the row at which this iterator began. The function begins a pass there.
+    /// The beginning is before the row at which this pass began. The function begins another pass there.
     Before(Box<dyn FnOnce() -> Result<Option<Pass>> + Send>),
-    /// The beginning is being read by this pass.
+    /// The other pass is reading the beginning.
     Read(Box<Pass>),
 }
 
@@ -76,7 +77,7 @@ impl Pass {
         &self.refill.bad()[..self.skipped]
     }
 
-    /// The record of its waits.
+    /// The record of the pass's waits.
     pub(super) fn watch(&self) -> &Watch {
         &self.receiver.watch
     }
@@ -90,7 +91,8 @@ impl Pass {
     /// none.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         self.check_process()?;
-        // The beginning of the epoch is read when the last batch of the epoch has arrived.
+        // When the last batch has arrived, another pass may read the beginning of the epoch, which ends this
+        // one.
         let all_came = self.refill.waiting() == self.owed;
         if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {
             return Err(ended);

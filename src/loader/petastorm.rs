@@ -71,7 +71,7 @@ impl Dataset {
     }
 }
 
-/// The schema of all folders.
+/// The one schema of all folders, among the values that were found in them.
 fn one_schema(values: Vec<StoredValue>) -> Result<Option<Unischema>> {
     let mut first: Option<(String, Unischema)> = None;
     for value in values {

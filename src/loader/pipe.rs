@@ -103,7 +103,7 @@ pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
     /// The order in which each part gives its rows.
     pub(crate) deals: Arc<Deals>,
-    /// The rows that are not delivered.
+    /// The rows of the pass that are denied, and thus not delivered.
     pub(crate) withheld: OfPass,
     /// A function that makes a walk which only finds the parts that enter.
     pub(crate) scout: Scout,
@@ -118,7 +118,7 @@ pub(crate) struct Work {
     /// when its epoch is started.
     pub(crate) plans: Vec<Planned>,
     pub(crate) source: Source,
-    /// The bytes for batches.
+    /// The bytes of memory for batches.
     pub(crate) batches: u64,
 }
 
@@ -237,8 +237,8 @@ impl Engine {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes in an event. In a forked child this does nothing, since a thread of the parent may hold the
-    /// lock.
+    /// Passes an event to the lifecycle, and carries out the actions. In a forked child this does nothing,
+    /// since a thread of the parent may hold the lock.
     fn handle(&self, event: Event<PrefetchKey>) {
         if self.check_process().is_ok() {
             // If work cannot be started in advance, it fails again, visibly, when the epoch is begun.
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// Passes in an event and carries out the actions.
+    /// Passes an event to the lifecycle, and carries out the actions.
     fn apply(&self, driven: &mut Driven, event: Event<PrefetchKey>) -> Result<()> {
         let mut started = Ok(());
         let mut actions = VecDeque::from(driven.life.handle(event));

@@ -65,16 +65,16 @@ pub struct RankPlan {
 pub struct RankReads {
     /// How many of the rank's rows are repeats, made so that no rank is without a batch.
     pub padded: u64,
-    /// The rows that no rank receives because they do not fill a step.
+    /// The number of rows that no rank receives because they do not fill a step.
     pub dropped: u64,
     /// The number of row groups that each lane holds for mixing.
     pub pool: u32,
-    /// The row groups that this rank reads; one that two lanes share counts twice.
+    /// The number of row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
     /// The bytes of their column chunks.
     pub stored_bytes: u64,
-    /// The most bytes of decoded row groups at any step. For an exact shuffle over a cache, from which rows
-    /// are used directly, the bytes of the largest row group.
+    /// The most bytes of decoded row groups that are held at any step. For an exact shuffle over a cache,
+    /// from which rows are used directly, the bytes of the largest row group.
     pub peak_row_group_bytes: u64,
     /// The step, counted from 0, at which these bytes are held.
     pub peak_step: u64,
@@ -116,7 +116,7 @@ pub struct MixMemory {
     /// The bytes that row groups and batches are expected to take if all sources have their peak at one time,
     /// like [`RankReads::expected_memory`], with the batch into which those of the sources are copied.
     pub expected_memory: u64,
-    /// The most bytes that they take, which is at most `memory`.
+    /// The most bytes that row groups and batches take, which is at most `memory`.
     pub most_memory: u64,
 }
 
@@ -126,9 +126,9 @@ pub struct MixMemory {
 pub struct SourcePlan {
     /// The number of rows of the source.
     pub size: u64,
-    /// The rows of the source in the epoch, over all ranks.
+    /// The number of rows of the source in the epoch, over all ranks.
     pub rows: u64,
-    /// The passes over the source that the epoch begins.
+    /// The number of passes over the source that the epoch begins.
     pub passes: u64,
     /// The number of rows in its passes that are not read: those that are left at the end of the last pass,
     /// and those of steps that are skipped.
@@ -194,7 +194,7 @@ impl Planned<'_> {
         }
     }
 
-    /// Follows an epoch.
+    /// Walks through an epoch, and sums up its steps and parts.
     fn walked(&self, order: &EpochOrder) -> Walked {
         let Planned { order: spec, split, fetcher: Fetcher { reads, .. }, .. } = *self;
         let mut walked = Walked::default();
@@ -307,7 +307,7 @@ impl MixMemory {
         let copy =
             if planned.len() > 1 { planned.iter().map(|this| this.sizing.batch_bytes()).sum() } else { 0 };
         let most_memory = sum(|source| source.most_memory).saturating_add(copy).min(memory);
-        // Each source counts the threads and the allocator, which they share.
+        // Each source's figure includes the threads and the allocator, which all sources share.
         let read = each.iter().filter(|source| source.expected_memory > 0).count() as u64;
         let shared = read.saturating_sub(1) * OVERHEAD_BYTES;
         let expected = sum(|source| source.expected_memory).saturating_add(copy).saturating_sub(shared);

@@ -1,6 +1,6 @@
 //! Prefetching of one epoch: its row groups, fetched in plan order and decoded a little ahead.
 //!
-//! The last async file: [`RowGroupQueue`] is where tasks end and threads begin.
+//! This is the last file with async code: [`RowGroupQueue`] is where tasks end and threads begin.
 
 use std::sync::Arc;
 use std::time::Duration;

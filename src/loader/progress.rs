@@ -7,8 +7,8 @@ use forebay_base::{Error, Result};
 
 use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
-/// The number of iterators that were returned in this process. Each gets this number, so that a receipt of
-/// another loader, or of an abandoned epoch, is not mistaken for one of its successor.
+/// The number for the next iterator over an epoch in this process. Each iterator has its own number, so that
+/// a receipt of another loader, or of an abandoned epoch, is not mistaken for one of its successor.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The receipt of a batch. Given to [`Loader::handed_over`](super::Loader::handed_over), it says that the
@@ -19,7 +19,7 @@ pub struct Receipt {
     pub(super) generation: u64,
     pub(super) epoch: u64,
     pub(super) row: u64,
-    /// For each source, the rows of its pass that were left out so far.
+    /// For each source, the number of rows of its pass that were left out so far.
     pub(super) skipped: Arc<[u64]>,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
@@ -67,17 +67,17 @@ pub(super) struct At {
     pub(super) epoch: u64,
     /// The next row of the epoch.
     pub(super) row: u64,
-    /// For each source, the rows of its pass that were left out so far; empty if none were.
+    /// For each source, the number of rows of its pass that were left out so far; empty if none were.
     pub(super) skipped: Arc<[u64]>,
 }
 
 impl At {
-    /// The first row of an epoch.
+    /// The place before the first row of an epoch.
     pub(super) fn begin(epoch: u64) -> Self {
         At { epoch, ..At::default() }
     }
 
-    /// The rows of a pass over a source that were left out so far.
+    /// The number of rows of a pass over a source that were left out so far.
     pub(super) fn skipped_of(&self, source: usize) -> u64 {
         self.skipped.get(source).copied().unwrap_or(0)
     }
@@ -92,7 +92,8 @@ pub(super) struct Progress {
 #[derive(Clone, Debug, Default)]
 struct ProgressState {
     at: At,
-    /// Whether an iterator over `epoch` was returned. If so, the next iterator is for the following epoch.
+    /// Whether an iterator over the epoch of `at` was returned. If so, the next iterator is for the following
+    /// epoch.
     begun: bool,
     /// The number of the iterator that `at` belongs to. A position that is set gets a new number too, so that
     /// iterators from before it no longer move `at`.

@@ -121,7 +121,7 @@ impl Refill {
         self.before + self.bad.partition_point(|bad| bad.end <= end) as u64
     }
 
-    /// Takes a batch in. `is_whole` says that the epoch began with its first row.
+    /// Takes a batch in. `is_whole` says that the batches begin with the first row of the epoch.
     ///
     /// # Errors
     /// There are more bad rows than allowed.

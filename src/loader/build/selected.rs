@@ -29,7 +29,7 @@ type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 /// The samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
-    /// The ranks of the samples by cost, if the ranks of a step shall have equal shares of it.
+    /// Every sample's place in the order by cost, if the processes shall share the cost of a step equally.
     pub(super) costs: Option<Arc<CostRanks>>,
     /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,
