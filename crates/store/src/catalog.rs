@@ -134,7 +134,7 @@ pub struct Declared {
 pub struct Group {
     /// Index into [`Catalog::files`].
     pub file: usize,
-    /// Ordinal of the row group in its file, or of the first row group if there are several.
+    /// Ordinal in its file of the row group, or of the first one if this stands for several.
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
@@ -293,8 +293,8 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
-    /// Refuses a projection with a column that cannot be read in a file whose footer was read later than the
-    /// others. Columns that other files cannot give are refused before they are projected.
+    /// Refuses a projection with a column that cannot be read in a file whose footer was read only after the
+    /// catalogue was made. Columns that other files cannot give are refused before they are projected.
     ///
     /// Fails with the error of the first such column.
     pub fn check_file(&self, file: usize, projection: &Projection) -> Result<()> {

@@ -131,7 +131,7 @@ pub struct DataFile {
 pub struct TrackedIds {
     /// The id of the first row; the others follow, except those whose ids the file stores.
     pub first: i64,
-    /// The column in which a file may store ids, as the only one of these names.
+    /// The name of the column in which a file may store ids: the only column here.
     pub column: Arc<ColumnNames>,
 }
 

@@ -94,8 +94,8 @@ impl ColumnChunk<'_> {
         values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
     }
 
-    /// The bytes of the levels that are kept while the chunk is decoded, as far as they exceed the part of
-    /// the counted width of its values that decoding leaves free.
+    /// The bytes of the levels that are kept while the chunk is decoded, beyond the bytes that are counted
+    /// for its values but not taken by them.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {

@@ -1,4 +1,4 @@
-//! Counts the items of lists of a fixed length: for a null list Arrow stores all items, and Parquet none.
+//! Counts the values in lists of a fixed length: for a null list Arrow stores all items, and Parquet none.
 
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use parquet::schema::types::SchemaDescriptor;

@@ -209,8 +209,8 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // If the id were written out, the byte before the value would be the id, not the
-                        // type; no writer does that.
+                        // If the id were written out, this byte would be its end, not the type; no writer
+                        // does that.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }

@@ -23,8 +23,8 @@ pub struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The first of the last pages that are known not to refer to the dictionary; the number of pages if none
-    /// is.
+    /// The page from which on pages are known not to refer to the dictionary; the number of pages if that is
+    /// not known of any.
     plain_from: usize,
 }
 

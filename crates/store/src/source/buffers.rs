@@ -11,15 +11,15 @@ use forebay_base::{Error, ErrorKind, Result};
 /// The least number of bytes of a buffer that is reused. Smaller buffers are left to the allocator, which
 /// keeps them itself.
 const MIN_BYTES: usize = 1 << 20;
-/// The number of bytes that are kept for the next reads, or one buffer that is larger. A read usually follows
-/// the release of another read's rows, for whose memory it waited.
+/// The most bytes of unused buffers that are kept for the next reads, unless a single buffer has more. A read
+/// usually follows the release of another read's rows, for whose memory it waited.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// The most bytes of a buffer that is kept: larger ones would be too much in addition to the memory that a
 /// loader may have.
 const MAX_BYTES: usize = 64 << 20;
 /// A new buffer that will be overwritten gets additional room: its length divided by this number.
 const ROOM_DIVISOR: usize = 8;
-/// The largest ratio of the size of a buffer to that of its read.
+/// The largest ratio of the size of a reused buffer to the size of the read that it is used for.
 const MAX_SIZE_RATIO: usize = 2;
 
 /// Unused buffers, with the longest unused one first.

@@ -48,7 +48,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// The level of zstd. Higher levels save little and take several times as long.
 const LEVEL: i32 = 3;
 
-/// The largest index that is read.
+/// The size in bytes of the largest index that is read.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// The index of a folder, in memory in its stored form.
@@ -188,7 +188,7 @@ impl Block {
 struct Builder {
     keys: Vec<u64>,
     blocks: Vec<Block>,
-    /// The footers of the next block, and their bytes.
+    /// The footers of the next block; `bytes` is the number of their bytes.
     waiting: Vec<Proven>,
     bytes: usize,
 }

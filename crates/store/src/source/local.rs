@@ -63,9 +63,10 @@ fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
 }
 
-/// The largest gap between two ranges that are read together: a system call costs as much as copying some ten
-/// thousand bytes.
+/// The most bytes from the first to the last of the ranges that are read together.
 const JOINED_BYTES: u64 = 256 << 10;
+/// The most bytes between two ranges that are read together: a system call costs as much as copying some ten
+/// thousand bytes.
 const JOINED_GAP: u64 = 16 << 10;
 
 /// The local disk: open files, and buffers for large reads.
@@ -113,7 +114,7 @@ impl Drop for Reading {
     }
 }
 
-/// A file that stays open, and its place among those of the process.
+/// A file that stays open, and its place among the files that the process keeps open.
 #[derive(Debug)]
 struct KeptFile {
     file: Arc<OpenFile>,
@@ -311,10 +312,10 @@ impl Local {
     }
 }
 
-/// Ranges of a file, and their bytes.
+/// Ranges of a file, each with its bytes.
 pub(super) type ReadRanges = Vec<(Range<u64>, Bytes)>;
 
-/// Ranges of a file.
+/// The ranges to read from a file.
 type Read<'a> = (&'a Pin, &'a [Range<u64>]);
 
 fn are_of_one_file(one: &Read<'_>, other: &Read<'_>) -> bool {

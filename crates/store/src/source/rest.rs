@@ -40,8 +40,8 @@ const DEFAULT_SCOPE: &str = "catalog";
 /// Replaces locations in a catalogue, and their options, by the locations and options of the stores.
 ///
 /// # Errors
-/// `Invalid` for a malformed location and for several of them; `Denied` and `NotFound` as the catalogue
-/// answers; `Io` where it is out of reach.
+/// `Invalid` for a malformed location, and for a table of a catalogue among other locations; `Denied` and
+/// `NotFound` as the catalogue answers; `Io` where it is out of reach.
 pub(super) async fn resolved(
     locations: &[String],
     options: &BTreeMap<String, String>,

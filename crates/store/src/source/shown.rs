@@ -98,7 +98,7 @@ fn hidden(text: &str) -> Option<String> {
     Some(shown)
 }
 
-/// A known scheme in lower case, and the text after its colon and slashes, in any number.
+/// A known scheme in lower case, and the text after its colon and any number of slashes.
 fn split_scheme(text: &str) -> (Option<String>, &str) {
     let trimmed =
         text.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || "'\"<\u{feff}".contains(c));

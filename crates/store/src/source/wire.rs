@@ -58,7 +58,8 @@ struct Shared {
     requests: AtomicU64,
     /// Whether a metadata service has answered before, which shows that there is one.
     served: AtomicBool,
-    /// A store is built again when its credentials change; its connections are kept.
+    /// The clients made so far, so that a store that is built again with other credentials keeps its
+    /// connections.
     clients: Mutex<Vec<(Settings, reqwest::Client)>>,
 }
 

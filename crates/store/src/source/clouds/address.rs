@@ -90,7 +90,7 @@ pub(in crate::source) struct Address {
     key: Key,
 }
 
-/// The key of a URL.
+/// The key of a URL, decoded and as it was written.
 #[derive(Clone)]
 struct Key {
     /// The key, percent-decoded.

@@ -57,7 +57,7 @@ const VARIABLES: [&str; 22] = [
     "AZURE_OBJECT_ID",
 ];
 
-/// Variables whose names differ from the key.
+/// Variables whose names differ from those of their keys.
 const OTHERS: [(&str, Key); 3] = [
     ("AZURE_STORAGE_ACCOUNT", Key::AccountName),
     ("AZURE_STORAGE_KEY", Key::AccessKey),
@@ -201,7 +201,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     Ok(())
 }
 
-/// The emulator has the account in its path, and a public key.
+/// Turns the settings into those of the emulator, which has the account in its path, and a public key.
 fn emulate(values: &mut HashMap<Key, String>, environment: Environment<'_>) {
     values.remove(&Key::UseEmulator);
     let account = values.entry(Key::AccountName).or_insert_with(|| EMULATOR_ACCOUNT.to_owned()).clone();

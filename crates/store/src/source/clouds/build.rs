@@ -93,7 +93,7 @@ pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> R
     Ok(())
 }
 
-/// The error for a builder that refuses its settings. Its own message can hold a URL or a key.
+/// The error for a builder that refuses its settings. The builder's own message can hold a URL or a key.
 pub(super) fn refused(root: &str) -> Error {
     Error::invalid(format!(
         "the storage options for {root} cannot be used together, or one has a malformed value"

@@ -61,7 +61,7 @@ impl Options {
         self.get(STALL_TIMEOUT).map(|value| limit(STALL_TIMEOUT, value)).transpose()
     }
 
-    /// At least 1.
+    /// The most concurrent requests, at least 1, if the option is given.
     pub(in crate::source) fn max_concurrency(&self) -> Result<Option<usize>> {
         let Some(value) = self.get(MAX_CONCURRENCY) else { return Ok(None) };
         match count(MAX_CONCURRENCY, value)? {
@@ -89,7 +89,7 @@ impl Options {
         })
     }
 
-    /// The locations outside of a table's folder that its files may have.
+    /// The locations outside of a table's folder in which its files may be.
     pub(in crate::source) fn allowed_locations(&self) -> impl Iterator<Item = &str> {
         let all = self.get(ALLOWED_LOCATIONS).unwrap_or_default().split(',');
         all.map(str::trim).filter(|location| !location.is_empty())
@@ -141,7 +141,7 @@ impl fmt::Debug for Options {
 }
 
 /// The error for an option that the store does not know; `known` are its keys. The name is only repeated if
-/// it is similar to one of them, because others may be a secret in the wrong place.
+/// it is similar to one of them, because any other name may be a secret in the wrong place.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]

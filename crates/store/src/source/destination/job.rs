@@ -110,7 +110,7 @@ impl Destination {
             .hint("repeat that command, name another folder, or delete this one to begin anew")
     }
 
-    /// The names of the files in a store.
+    /// The names of the complete files in a store, without the record.
     async fn remote_files(&self) -> Result<BTreeSet<String>> {
         let Where::Remote { remote, prefix } = &self.0 else { return Ok(BTreeSet::new()) };
         let objects = remote.list(&object_path(prefix)?).await.map_err(|error| error.at(self.place("")))?;

@@ -242,7 +242,7 @@ impl AbsentColumns {
     }
 }
 
-/// The columns of files as they are delivered.
+/// The columns of files as they are delivered, computed once for files that share them.
 #[derive(Default)]
 struct DeliveredColumns {
     known: HashMap<SharedBy, SchemaRef>,

@@ -5,10 +5,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use super::fetch::ENDING;
 
-/// The most rows that a row group of any size may have. A plan takes memory for each row long before the
-/// pages are read.
+/// The number of rows that a row group may have however few bytes it has. A plan takes memory for each row
+/// long before the pages are read.
 const FREE_ROWS: u64 = 1 << 24;
-/// The most rows that a row group may have for each of its bytes, if that is more; real row groups have a few
+/// The most rows for each of its bytes that a row group with more rows may have; real row groups have a few
 /// rows per byte at best.
 const ROWS_A_BYTE: u64 = 1024;
 
@@ -60,7 +60,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size());
     let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
-    // The name may be the present or a former name of this very file.
+    // The path may be the present or a former name of this very file, so it alone does not show another file.
     let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
     if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
         return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));

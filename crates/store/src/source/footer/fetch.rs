@@ -67,7 +67,7 @@ pub(super) async fn fetch<'a>(
         let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         return Ok((read(start..end).await?, Some(permit)));
     }
-    // Both ends are in the tail.
+    // The whole footer is in the tail.
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 

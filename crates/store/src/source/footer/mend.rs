@@ -79,7 +79,7 @@ struct FoundChanges {
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// For each leaf column, whether its annotation was dropped.
     leaves: Vec<bool>,
-    /// The ranges of the orders of the columns' values.
+    /// The ranges of bytes that state the orders of the columns' values.
     orders: Vec<Range<usize>>,
 }
 

@@ -23,7 +23,7 @@ use crate::source::store::Store;
 pub(super) struct Parsed {
     pub(super) hash: u64,
     pub(super) metadata: ParquetMetaData,
-    /// The columns of the file alone.
+    /// The columns of the file by themselves, without their places in a catalogue.
     pub(super) columns: Arc<FileColumns>,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::source) async fn whole(
     Ok((metadata, parsed.columns))
 }
 
-/// If the file belongs to a table, the columns have the names of the table.
+/// Parses and checks the bytes of a footer. The columns of a file of a table get the names of the table.
 pub(super) fn parse(
     bytes: &[u8],
     size: u64,

@@ -147,8 +147,8 @@ pub(in crate::source) async fn read_all(
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    // The files from which the footers were made are no longer needed, and neither is another list of the
-    // same length.
+    // This frees the list of files, and the list that is returned takes the memory of `opened`, so that there
+    // is never another list of this length.
     drop(reads);
     Ok(opened.into_iter().map_while(|file| file).collect())
 }

@@ -64,7 +64,8 @@ impl Oddities {
         bytes
     }
 
-    /// Converts places from the end into places from the front of `length` bytes.
+    /// Converts places that count from the end of a footer of `length` bytes into places that count from its
+    /// front.
     fn in_order(self, length: usize) -> Self {
         let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
         let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
@@ -276,7 +277,7 @@ impl Tree {
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
-                            // The two readers would skip these differently.
+                            // This code and the Parquet crate would skip booleans differently.
                             BOOL_TRUE | BOOL_FALSE => return None,
                             // The Parquet crate refuses such a list itself, with a reason.
                             _ => return input.skip(kind),
@@ -301,7 +302,7 @@ impl Tree {
                 _ => input.field(COLUMN_META_DATA, id, kind),
             })
         })?;
-        // Further chunks are refused because of their number.
+        // A row group with more chunks than there are leaf columns is refused later, for their number.
         let Some(leaf) = self.leaves.get(chunk) else { return Some(()) };
         let place = || format!("column chunk {chunk} of row group {group}");
         if let Some(physical) = physical.filter(|physical| *physical != leaf.physical) {

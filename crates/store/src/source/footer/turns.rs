@@ -6,9 +6,10 @@ use super::limits::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE};
 
 /// The limits for tasks that read footers.
 pub(in crate::source) struct FooterTurns {
-    /// The bytes of large footers that may be read.
+    /// The permits to read and parse large footers, one for each byte.
     pub(super) large: Semaphore,
-    /// The locks of files, by their number, so that two parts of one file do not read its footer twice.
+    /// The locks under which footers are read later, by the files' indices modulo their number, so that two
+    /// parts of one file do not read its footer twice.
     pub(super) files: [Mutex<()>; FOOTERS_AT_ONCE],
 }
 

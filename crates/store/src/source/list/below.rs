@@ -9,7 +9,7 @@ use crate::source::local::{object_path, place};
 use crate::source::store::{Store, Volume};
 use crate::source::tables::{FoundFile, TableRoot};
 
-/// One file below a folder, by its path from there.
+/// One file below a folder, by its path relative to the folder.
 pub(in crate::source) async fn file_below(
     store: &Store,
     volume: usize,

@@ -15,7 +15,7 @@ use crate::snapshot::DataFile;
 
 const KINDS: &str = "keys are text, integers, 32-bit or 64-bit floats, booleans, dates, or times in microseconds without a zone";
 
-/// The type of the column of a key, by the key's name.
+/// The types that the user declares for the columns of keys, by the keys' names.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTypes(BTreeMap<String, DataType>);
 
@@ -58,7 +58,7 @@ enum Parsed {
     Column(ArrayRef),
     /// The text is not a value of the type.
     Malformed,
-    /// A key cannot have such a type.
+    /// The type is one that no key can have.
     Other,
 }
 

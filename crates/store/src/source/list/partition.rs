@@ -29,7 +29,7 @@ type KeepsFile = dyn Fn(&Listed<'_>) -> bool + Send + Sync;
 pub struct FileFilter {
     /// The columns on which the choice depends.
     pub columns: Vec<String>,
-    /// Decides whether a file with these constants is read.
+    /// Decides whether a file is read.
     pub keeps: Box<KeepsFile>,
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
         false => match here.alone(key).await {
-            // A file can have such a name; if none has, a glob was meant.
+            // The name of a file can have wildcards; if there is no such file, a glob was meant.
             Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
             found => found,
         },
@@ -103,7 +103,7 @@ impl Here<'_> {
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    // They may not be allowed to list under a missing name either.
+                    // The credentials may not be allowed to list below a missing name either.
                     ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
@@ -162,7 +162,7 @@ impl Here<'_> {
             futures::try_join!(self.remote.list_at_most(&prefix, FLAT_PAGES), self.refuse_above(key))?;
         let listed = match few {
             Some(few) => few,
-            // A table has a list of its own.
+            // If the folder is a table, the files come from its own list, not from a longer listing.
             None => match self.table(key).await? {
                 Some(format) => return Ok(Location::table(format, TableRoot::Key(prefix.to_string()))),
                 None => self.remote.list(&prefix).await?,
@@ -231,8 +231,8 @@ impl Here<'_> {
         self.snapshot(&prefix, Some(glob), &chosen, &objects)
     }
 
-    /// The objects below a prefix that a glob may match, together with others: with everything below the
-    /// prefix, if that is not much.
+    /// The objects below a prefix that a glob may match, perhaps with others: all that is below the prefix,
+    /// if that is not much.
     ///
     /// A page of a list has a thousand objects, and listing each folder takes a request. So folders are
     /// listed one by one only if everything below the prefix takes many pages, and only if the glob may reach
@@ -260,7 +260,7 @@ impl Here<'_> {
             if reached.len() > MOST_FOLDERS {
                 break;
             }
-            // These are the names that show that one of the folders is a table.
+            // Folders with the name of a sign are listed, to see whether there is a table.
             let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
             let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
             listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));

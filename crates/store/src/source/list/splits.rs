@@ -42,8 +42,8 @@ struct SplitFiles<'a> {
     like: String,
 }
 
-/// A warning if the files at these paths below `root` belong to several splits. Files whose names show no
-/// split do not matter unless they are more.
+/// A warning if the files at these paths below `root` belong to several splits; `None` if most names show no
+/// split.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, SplitFiles>::new());
     for path in paths {

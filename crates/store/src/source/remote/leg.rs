@@ -20,8 +20,8 @@ use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A body is silent if no byte came for this multiple of the time of a first byte, and for at least the
-/// minimum.
+/// A body is silent if no byte has come for this multiple of the time after which a first byte is late, and
+/// for at least the minimum.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 

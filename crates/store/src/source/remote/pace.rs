@@ -28,12 +28,12 @@ pub(super) const MAX_SLOTS: usize = 64;
 /// The least duration of a round of measuring. A round also has at least as many requests as may run at once.
 const MIN_ROUND: Duration = Duration::from_millis(250);
 
-/// The factor by which more requests at once must raise the rate to be kept; fewer may lower it by the same
-/// factor.
+/// The factor by which more requests at once must raise the rate to be kept.
 const MIN_RATE_GAIN: f64 = 1.08;
+/// The factor by which fewer requests at once may change the rate to be kept: they cost less.
 const MAX_RATE_LOSS: f64 = 0.97;
 
-/// The number of rounds between two trials of another number.
+/// The number of rounds between two trials of another number of requests at once.
 const ROUNDS_OF_REST: u32 = 12;
 
 /// How long no requests are added after a store asked for fewer.
@@ -62,8 +62,8 @@ const HEDGES_PER_REQUEST: f64 = 0.05;
 const MAX_HEDGES_SAVED: f64 = 8.0;
 
 /// The initial allowance for second requests in addition to slow bodies: none. A second request in addition
-/// to a silent one costs hardly any bytes, but in addition to a slow body up to all of them; and on a full
-/// link every body is slow. Eight ranks that each read little would request much of it twice.
+/// to a silent one costs hardly any bytes, but one in addition to a slow body costs up to all of its bytes;
+/// and on a full link every body is slow. Eight ranks that each read little would request much of it twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The reason for a second request.
@@ -99,24 +99,25 @@ struct PaceState {
     /// The number of waits that were ever recorded.
     waited: usize,
     late_after: Duration,
-    /// The number of seconds in which these bytes arrived, after the first byte; older requests count less.
+    /// The number of seconds between first and last bytes in which `bytes` arrived for `requests`; older
+    /// requests count less.
     seconds: f64,
     bytes: f64,
     requests: f64,
     /// The number of second requests that may be sent.
     hedges: f64,
-    /// The number of those that may be sent in addition to slow bodies.
+    /// The number of second requests that may be sent in addition to slow bodies.
     slow_hedges: f64,
 }
 
 /// The phase of the search for the best number of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Climb {
-    /// The number grows, since the best rate so far.
+    /// The number of requests at once grows from `from`; `rate` is the best rate so far.
     Up { rate: f64, from: usize },
-    /// The number rests for some rounds, at a rate.
+    /// The number rests for some rounds, with an average rate.
     Rest { rounds: u32, rate: f64 },
-    /// Fewer than `from` are tried, which gave `rate`.
+    /// A smaller number than `from` is tried; `from` gave `rate`.
     Down { rate: f64, from: usize },
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// on a fast link.
 const MAX_GAP: u64 = 256 << 10;
 
-/// The fewest wanted bytes for each byte of a gap.
+/// The fewest wanted bytes for each byte of the gaps that are read with them.
 const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
 /// The approximate size in bytes of the pieces in which a longer run is requested: large enough that the wait

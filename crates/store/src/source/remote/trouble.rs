@@ -23,8 +23,8 @@ const MIN_SILENCE: Duration = Duration::from_secs(1);
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// Statuses of 5xx that are permanent, although most of these are temporary: the request is not supported, or
-/// a proxy requires a login.
+/// Statuses of 5xx that are permanent, although most statuses of 5xx are temporary: the request is not
+/// supported, or a proxy requires a login.
 const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
 /// Codes with which stores give the reason of a refusal, and the hint for each.

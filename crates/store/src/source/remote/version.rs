@@ -5,7 +5,7 @@ use object_store::ObjectMeta;
 use crate::snapshot::{FileVersion, Pin};
 
 impl Pin {
-    /// The metadata of a file in a listing or an answer.
+    /// The pin of a file, from its metadata in a listing or an answer.
     pub(in crate::source) fn from_meta(meta: &ObjectMeta) -> Self {
         Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
     }

@@ -251,7 +251,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The columns with one value, for each partition.
+    /// For each partition, the columns that have one value in all of its rows.
     fn constants(&self, table: &Table) -> Result<Vec<Arc<[Constant]>>> {
         let field = |name: &String| table.columns.iter().find(|column| column.field.name() == name);
         let fields: Vec<_> = table.partition_columns.iter().filter_map(field).collect();

@@ -150,7 +150,7 @@ impl TableFolder<'_> {
         list::beside(self.store, volume, path, (size, FileVersion::OfTable(mark))).await
     }
 
-    /// The same file as it is now.
+    /// The file of [`beside`](Self::beside), with the size and version that it has now.
     ///
     /// # Errors
     /// `NotFound` if there is no such file, and any error of looking it up.

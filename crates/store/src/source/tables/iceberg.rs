@@ -139,7 +139,7 @@ fn default(column: &TableColumn) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
 }
 
-/// The columns with one value, for each partition.
+/// For each partition, the columns that have one value in all of its rows.
 fn constants(table: &Table) -> Vec<Arc<[Constant]>> {
     let of_partition = |values: &Vec<_>| {
         let constant = |(at, value): &(usize, _)| Constant {

@@ -50,7 +50,7 @@ impl Listing {
             Some("false") => Ok(()),
             Some("true") if !token.is_empty() => Ok(()),
             Some("true") => Err("the store's listing is truncated, without a token to continue"),
-            // Emulators without pages count the keys of the only one, and give no limit for it.
+            // Emulators without pages count the keys of their only page, and give no limit for it.
             None if token.is_empty()
                 && element(&page, "KeyCount").is_some()
                 && element(&page, "MaxKeys").is_none() =>

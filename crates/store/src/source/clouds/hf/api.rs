@@ -105,7 +105,7 @@ impl Hub {
         commit.await.map(String::as_str)
     }
 
-    /// One page of the files at and below a path, and the next page. `seen` has the pages so far.
+    /// One page of the files at and below a path, and the next page. `seen` has the URLs of the pages so far.
     pub(super) async fn page(
         &self,
         page: &ListingPage,
@@ -131,7 +131,7 @@ impl Hub {
         }
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
-            // The token is sent there too, so the address is checked.
+            // The token is sent to the address of the next page too, so the address is checked.
             Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= MAX_PAGES => {
                 return Err(generic(malformed()));
             }
@@ -142,7 +142,7 @@ impl Hub {
         Ok((json(self.checked(answer, String::new)?).await?, next))
     }
 
-    /// The entries at exactly these paths.
+    /// The file or folder at exactly this path, if there is one.
     pub(super) async fn entry(&self, path: &str) -> StoreResult<Option<HubEntry>> {
         let Hub { endpoint, name, .. } = self;
         let commit = self.commit().await?;

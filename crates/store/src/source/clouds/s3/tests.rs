@@ -10,7 +10,7 @@ use crate::source::clouds::Secret;
 
 const CANARY: &str = "hunter2-canary";
 
-/// A home folder with the two files, and variables.
+/// A home folder with the two files of the AWS tools, and environment variables.
 struct Home {
     folder: tempfile::TempDir,
     variables: BTreeMap<String, String>,

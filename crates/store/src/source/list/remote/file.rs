@@ -23,8 +23,7 @@ pub(in crate::source::list) async fn file_below(
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
-/// The objects directly below a prefix, which itself is below that of a table; empty if there is no such
-/// prefix.
+/// The objects directly below `relative`, a prefix below the `prefix` of a table; empty if there are none.
 pub(in crate::source::list) async fn files_in(
     remote: &Remote,
     prefix: &str,
