@@ -27,8 +27,8 @@ use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
 
-/// In another form, the cells of one row group may take the memory for row groups divided by this number;
-/// larger row groups are kept as stored.
+/// Where the cache keeps cells in another form, those of one row group may take at most the memory for row
+/// groups divided by this number; larger row groups are kept as stored.
 const FORM_DIVISOR: u64 = 8;
 
 /// Where row groups are read from, and how they are decoded.
@@ -66,7 +66,7 @@ pub(super) struct PendingRowGroups {
     rows: Receiver<Result<Vec<Resident>>>,
     /// The most bytes that a row takes in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// The permit of these parts among those that wait.
+    /// The permit of these parts to wait, which limits how much is decoded ahead.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -197,7 +197,7 @@ impl RowGroupDecoder {
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
     }
 
-    /// The memory in which rows stay, while more may.
+    /// The memory in which rows stay, as long as it takes more of them.
     fn open_memory(&self) -> Option<&RowMemory> {
         self.source.fetcher.reads.row_memory.as_deref().filter(|row_memory| row_memory.is_open())
     }
@@ -414,7 +414,7 @@ impl RowGroupDecoder {
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
-                // If the plan relies on the cache, there is no memory for them.
+                // If the plan relies on the cache, there is no memory for columns in another form.
                 let resident = match self.source.exchange || collator.held.is_none() {
                     true => resident,
                     false => {

@@ -88,8 +88,9 @@ impl BatchSemaphore {
         state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
 
-    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is enough. The first
-    /// batch of an epoch is always granted, because its consumer waits for it and returns nothing before.
+    /// Memory for a batch of `bytes` bytes, if there is enough. The permit holds a clone of `epoch`, a value
+    /// of the batch's epoch: while no other permit does, memory is always granted, because the consumer waits
+    /// for this batch and returns nothing before.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;

@@ -22,7 +22,7 @@ const MIN_AHEAD: u64 = 3;
 /// batches, and one photograph of 40 megapixels takes as long as several large ones.
 const MAX_AHEAD: u64 = 32;
 
-/// Batches beyond the fewest may take the budget divided by this number.
+/// Batches beyond [`MIN_AHEAD`] may take at most the budget divided by this number.
 const AHEAD_DIVISOR: u64 = 8;
 
 /// Batches may take the budget divided by this number; beyond that, fewer are made ahead.
@@ -85,7 +85,7 @@ const LISTS_DIVISOR: u64 = 16;
 /// that number of steps is left.
 const NEXT_AFTER_DIVISOR: u64 = 4;
 
-/// The budget, divided.
+/// The memory budget, divided among its uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizing {
     /// The whole budget.
@@ -106,11 +106,11 @@ pub(super) struct Sizing {
 /// Batches as the user asked for them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batches {
-    /// The rows, or samples, of a batch.
+    /// The number of rows, or samples, of a batch.
     pub(super) rows: u64,
     /// The bytes of a batch.
     pub(super) bytes: u64,
-    /// The bytes of a batch among these that do not depend on the number of rows in a sample.
+    /// The part of these bytes that does not depend on the number of rows in a sample.
     pub(super) beside_rows: u64,
     pub(super) grouping: Grouping,
     /// Whether decoding takes memory from the workspace, for which a part is set aside.
@@ -125,7 +125,7 @@ impl Batches {
         self.bytes / self.rows.max(1)
     }
 
-    /// Batches of another number of the same rows.
+    /// The same batches, but with `rows` rows.
     pub(super) fn of_rows(self, rows: u64) -> Self {
         let beside_rows = self.beside_rows / self.rows.max(1) * rows;
         Batches { rows, bytes: self.row_bytes() * rows, beside_rows, ..self }
@@ -144,7 +144,7 @@ struct Asked {
     batches: Batches,
     /// The average number of rows in a row group.
     group_rows: u64,
-    /// The size in rows below which row groups may be shuffled in pieces.
+    /// An error may suggest pieces of fewer rows than this.
     pieces_below: u64,
     /// The bytes that grow with the data set, for the sets of selected rows and for the catalogue.
     beside: u64,
@@ -188,8 +188,8 @@ impl Sizing {
         Ok(Sizing { memory, batches: all, row_groups, lists: 0, asked, ahead, group })
     }
 
-    /// The sizing for row groups of which these numbers of rows are read, in the pieces of an order; there
-    /// may be pieces of fewer rows than `pieces_below`.
+    /// The sizing for row groups of which these numbers of rows are read, in the pieces of an order. An error
+    /// may suggest pieces of fewer rows than `pieces_below`.
     pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, pieces_below: u64) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
@@ -374,8 +374,8 @@ impl Sizing {
         }
     }
 
-    /// The hint for a row group of `rows` rows that is too large to be shuffled; none if it is in such pieces
-    /// already, or cannot be cut.
+    /// The hint to shuffle in pieces, for a row group of `rows` rows that is too large otherwise; none if it
+    /// is in pieces that are small enough already, or cannot be cut.
     fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_DIVISOR);
         reads.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 /// way before that batch has arrived. After it, one more than that number are on their way at once, at first.
 const BESIDE_FIRST_DIVISOR: usize = 3;
 
-/// The fewest parts at once after the first batch has arrived, and before it if they have at most
-/// [`MAX_FREE_BYTES`] together.
+/// At least this number of parts may be on their way at once after the first batch has arrived, and before it
+/// if they have at most [`MAX_FREE_BYTES`] together.
 const MIN_AT_ONCE: usize = 3;
 
 /// A trial has `parts / GROWTH_DIVISOR` more parts at once, rounded up.
@@ -103,7 +103,7 @@ impl SlowStartState {
             || begun > WHILE_FILLING * self.of_first
     }
 
-    /// The number of parts that have few bytes together.
+    /// The number of parts of average size that have [`MAX_FREE_BYTES`] together.
     fn of_little(&self) -> usize {
         (MAX_FREE_BYTES * self.fetched as u64 / self.bytes.max(1)) as usize
     }

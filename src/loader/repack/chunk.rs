@@ -46,7 +46,7 @@ impl Chunk {
         caught(open).unwrap_or_else(|_| Err(malformed()))
     }
 
-    /// The cells of the next rows, of at most `most`; empty at the end.
+    /// The cells of the next rows, `most` rows at most; empty at the end.
     pub(super) fn next(&mut self, most: usize) -> Result<Cells> {
         let Chunk { reader, max_level } = self;
         let read = || {

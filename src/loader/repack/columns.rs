@@ -45,8 +45,8 @@ pub(super) struct ImageLeaf {
 }
 
 impl Images {
-    /// The columns that the options name, or otherwise those that hold such images, judged by the first cells
-    /// of the first row group.
+    /// The columns that the options name, or otherwise those whose images can be converted, judged by the
+    /// first cells of the first row group.
     pub(super) fn find(
         options: &RepackOptions,
         stored: &StoredFile,

@@ -26,7 +26,7 @@ pub struct RepackedColumn {
     pub written_as: String,
     /// The number of images that were converted.
     pub changed: u64,
-    /// The number of cells that stayed the same because they do not have the other form.
+    /// The number of cells that stayed the same because they are not of the kind that is converted.
     pub kept: u64,
     /// The number of cells that are null.
     pub nulls: u64,

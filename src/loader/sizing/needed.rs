@@ -7,7 +7,7 @@ use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
 /// The number of parts beyond its pool for which each lane has memory, so that a batch may straddle the next
-/// one.
+/// part.
 const STRADDLED_PARTS: u64 = 1;
 
 /// The bytes of a part's deal for each row.
@@ -22,12 +22,12 @@ pub(super) struct Needed {
     pub(super) lists: u64,
     /// The number of lanes that a rank reads.
     pub(super) lanes: u64,
-    /// The bytes for the largest row group while it is read, without such lists.
+    /// The bytes for the largest row group while it is read, without the lists of its rows.
     pub(super) largest: u64,
 }
 
-/// The bytes for each row of a window whose rows are arranged by cost: its rank, in the windows of three
-/// passes over the plan, and its places while the slot is arranged, which may be the whole window.
+/// The bytes for each row of a window whose rows are arranged by cost: its rank by cost, in the windows of
+/// three passes over the plan, and its places while the slot is arranged, which may be the whole window.
 const BALANCE_BYTES: u64 = 3 * 2 + 32;
 
 /// The memory that a row group takes.
@@ -83,7 +83,8 @@ impl Needed {
         Needed { lists, largest, ..needed }
     }
 
-    /// Epochs deal row groups to lanes and windows in any order, so the largest ones are assumed to meet.
+    /// The needs for row groups of these weights. Epochs deal row groups to lanes and windows in any order,
+    /// so the largest ones are assumed to meet.
     ///
     /// A lane holds the parts of its pool. When fetching waits for one more, the assembly copies the few rows
     /// that a batch needs out of the parts that leave with it
