@@ -547,9 +547,9 @@ class Image:
     ) -> Image:
         """The image scaled at random on a canvas: large-scale jitter, with torchvision's ``ScaleJitter``.
 
-        The scale is drawn from a range, times the largest with which the whole image fits. A larger image is
-        cropped at random; a smaller one is in the upper left corner. A column ``<column>.size`` is delivered
-        as for :meth:`fit`.
+        The scale is drawn from ``scale_range``, times the largest scale with which the whole image fits. An
+        image that is then larger than the canvas is cropped at random; a smaller one is in the upper left
+        corner. A column ``<column>.size`` is delivered as for :meth:`fit`.
 
         Parameters
         ----------
@@ -590,9 +590,9 @@ class Image:
     ) -> Image:
         """A random box around boxes of the image, resized: torchvision's ``RandomIoUCrop`` and ``Resize``.
 
-        The box holds the centre of a box of the image, and overlaps one of those by at least an intersection
-        over union that is drawn from ``sampler_options``; with 1 the whole image is shown. So is an image
-        without boxes.
+        The random box holds the centres of one or more of the image's boxes, and has with one of these at
+        least an intersection over union that is drawn from ``sampler_options``. If 1 is drawn, or the image
+        has no boxes, the whole image is shown.
 
         Parameters
         ----------
@@ -601,13 +601,14 @@ class Image:
         boxes : str
             The column of boxes, for which ``decode`` has :class:`Boxes` of this image.
         min_scale, max_scale : float, optional
-            Range of each side's share of the image's. Default: 0.3 and 1.
+            Range of the random box's sides, as shares of the image's sides. Default: 0.3 and 1.
         min_aspect_ratio, max_aspect_ratio : float, optional
             Range of width over height. Default: 0.5 and 2.
         sampler_options : iterable of float, optional
             The least overlaps. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
         trials : int, optional
-            The boxes that are tried for one least overlap, before another one is drawn. Default: 40.
+            The number of boxes that are tried for a least overlap, before another overlap is drawn. Default:
+            40.
 
         Returns
         -------
@@ -889,9 +890,9 @@ class Image:
         """Changes the image by a pair of operations that was learned, like torchvision's ``AutoAugment``.
 
         One of the policy's 25 pairs is drawn for each image. Operations come after flips and rotation and
-        before :meth:`color_jitter`. They move pixels, so boxes, points, masks and images cannot follow an
-        image with an automatic augmentation, and :meth:`emit_geometry` is refused. It takes the place of an
-        earlier :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+        before :meth:`color_jitter`. Some of them move pixels, so boxes, points, masks and images cannot
+        follow an image with an automatic augmentation, and :meth:`emit_geometry` is refused. It takes the
+        place of an earlier :meth:`rand_augment` or :meth:`trivial_augment_wide`.
 
         Parameters
         ----------

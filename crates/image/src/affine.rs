@@ -45,7 +45,8 @@ impl Affine {
         }
     }
 
-    /// Moves pixels by the nearest pixel. Pixels have as many levels, or bytes, as the fill.
+    /// Fills each pixel of the result with the nearest pixel of the image. A pixel consists of `LEVELS`
+    /// levels or bytes.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],
@@ -61,8 +62,8 @@ impl Affine {
         });
     }
 
-    /// Moves pixels with a level for each channel. Pixels outside the image count as 0, and the result is
-    /// mixed with the fill by the share that is inside.
+    /// Fills each pixel of the result with the mean of the four pixels around its place. Pixels outside the
+    /// image count as 0, and the result is mixed with the fill by the share that is inside.
     fn bilinear<L: ChannelLevel, const CHANNELS: usize>(
         &self,
         from: &[L],

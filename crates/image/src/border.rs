@@ -1,4 +1,4 @@
-//! Crops that extend beyond their image, whose padding repeats it.
+//! Crops that extend beyond their image, with padding that repeats the image's pixels.
 
 use super::frame::Frame;
 use super::geometry::Rect;

@@ -122,8 +122,8 @@ pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>
 }
 
 /// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and the
-/// memory that they allocate after the first time must suffice after the second. Pixels do not affect what is
-/// allocated.
+/// memory that they allocate after the first time must suffice after the second. Kept and raw pixels may
+/// change, because they do not affect the memory.
 pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
     image.raw.is_none() && !kept::is_pixels(encoded)
 }

@@ -19,7 +19,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// The most numbers that the geometry consists of.
+    /// The number of numbers that describe the geometry of a turned image.
     const NUMBERS: usize = 9;
 
     /// The number of numbers of the geometry for images of a spec: only turned images have the last one.

@@ -1,7 +1,8 @@
 //! The last step: normalises and converts pixels of the target size, and writes them into the slot.
 //!
 //! A channel of 8 bits has 256 values, so normalising and rounding are a single look-up, which is exact in
-//! every number type. Registers compute the same results where they can. Channels of 16 bits are computed.
+//! every number type. Where vector instructions give the same results, they take the place of the look-up.
+//! Channels of 16 bits are always computed.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -54,7 +55,7 @@ pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pix
     }
 }
 
-/// A thread's values of levels, for images like the last one.
+/// A thread's table of the results for all levels, which is reused while images have the same properties.
 #[derive(Default)]
 pub(super) struct Finisher(Option<ValueTable>);
 

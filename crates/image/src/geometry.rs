@@ -176,8 +176,8 @@ fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
     of_resized(part, (x_scale, y_scale), (width, height), image.resampling)
 }
 
-/// The box of a `width` x `height` image that is a rectangle of the resized image, whose pixels are this many
-/// of the image's along each axis.
+/// The box of a `width` x `height` image that becomes the rectangle `part` of the resized image, each pixel
+/// of which covers `x_scale` x `y_scale` pixels of the image.
 pub(super) fn of_resized(
     part: Rect,
     (x_scale, y_scale): (f64, f64),

@@ -19,7 +19,7 @@ pub enum Instance<'a> {
     /// Numbers of pixels that are in turn outside and inside the object, column by column: COCO's
     /// uncompressed run lengths.
     Counts(&'a [i64]),
-    /// The same as text, as COCO's mask API compresses it.
+    /// Run lengths as text, as COCO's mask API compresses them.
     Text(&'a [u8]),
     /// Polygons `x0, y0, x1, y1, ...` that together are the object, drawn as COCO's mask API does.
     Polygons(&'a [&'a [f64]]),
@@ -31,7 +31,7 @@ pub enum Instance<'a> {
 ///
 /// # Errors
 /// Fails if a PNG is not a mask, if the mask has another size than the image, if run lengths do not add up to
-/// it, or if a polygon has fewer than three points.
+/// its number of pixels, or if a polygon has fewer than three points.
 pub fn decode_instance(
     workspace: &Workspace,
     image: &Image,

@@ -70,7 +70,8 @@ impl Image {
         self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight && is_shrunk)
     }
 
-    /// One line that identifies how images are kept for this value: equal for values that can share them.
+    /// One line that identifies how images are kept for this spec: equal for specs that can share kept
+    /// images.
     pub fn kept_as(&self, form: Form) -> String {
         match form {
             Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),

@@ -52,7 +52,7 @@ pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     Ok((width, height))
 }
 
-/// Width, height and channels.
+/// The width, height and channels in the header of a kept image.
 fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
     let number = |at: usize| {
         let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
@@ -63,7 +63,7 @@ fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
         .ok_or_else(|| bad_row("a kept image ends early"))
 }
 
-/// Decodes an image that [was decoded](is_decoded) before it was kept into its slot.
+/// Fills a slot from an image that [was decoded](is_decoded) before it was kept.
 pub(super) fn decode_into(
     image: &Image,
     kept: &[u8],

@@ -27,10 +27,10 @@ impl<'a> EncodedImage<'a> {
 /// Decodes many images, each into memory of its own.
 ///
 /// `image` is what [`Image::decode`] takes; without one, each image has its own size, as in
-/// [`decode`](crate::decode). `key` returns the key of the image with a number, counted from 0. The threads
-/// of `pool` decode; without a pool, the caller's does. The pixels do not depend on the number of threads.
-/// Images that need much memory while they are decoded wait for each other: together they take no more than
-/// [`Image::max_pixels`] allows for one, beside the results.
+/// [`decode`](crate::decode). `key` takes the number of an image, counted from 0, and returns its key. The
+/// threads of `pool` decode; without a pool, the caller's does. The pixels do not depend on the number of
+/// threads. Images that need much memory while they are decoded wait for each other: together they take no
+/// more than [`Image::max_pixels`] allows for one, beside the results.
 ///
 /// ```
 /// use forebay_image::{Image, RowKey, decode_many, encode_jpeg};
@@ -97,7 +97,7 @@ pub fn decode_many_into(pool: Option<&ThreadPool>, mut images: Vec<EncodedImage<
     }
 }
 
-/// The memory for images of at most `max_pixels`, on these threads.
+/// The workspace for images of at most `max_pixels`, on the threads of `pool` or on the caller's.
 fn workspace(pool: Option<&ThreadPool>, max_pixels: u64) -> Workspace {
     Workspace::of_images(max_pixels, pool.map_or(1, ThreadPool::current_num_threads))
 }

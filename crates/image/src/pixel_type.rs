@@ -62,7 +62,7 @@ impl PixelType {
         }
     }
 
-    /// The largest number of a type of whole numbers.
+    /// The largest number that the type holds if it is one of whole numbers, and `None` for floats.
     pub(super) const fn largest_whole(self) -> Option<u16> {
         match self {
             PixelType::U8 => Some(u8::MAX as u16),
@@ -71,7 +71,7 @@ impl PixelType {
         }
     }
 
-    /// Whether the type can represent these floats exactly.
+    /// Whether these values fit the type: whole numbers in its range, or any number for a float type.
     pub(super) fn holds(self, values: &[f32]) -> bool {
         let fits = |largest: u16| {
             values.iter().all(|value| (0.0..=f32::from(largest)).contains(value) && value.fract() == 0.0)

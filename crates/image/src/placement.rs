@@ -5,7 +5,8 @@ use super::geometry::{Corner, Rect, Sampling, corner, of_resized, target};
 use super::repeat::Repeat;
 use super::spec::{Framing, Image, IouCrop, PaddingMode, RandomCrop, Size};
 
-/// The least overlaps that are drawn for a crop around boxes, before the whole image is shown.
+/// The number of minimum overlaps that are tried for a crop around boxes, before the whole image is shown
+/// instead.
 const IOU_ROUNDS: usize = 100;
 
 /// The boxes of an image, for crops around them: left, top, right and bottom.
@@ -118,14 +119,14 @@ fn visible(start: i64, length: u32, side: u32) -> (u32, u32, u32) {
     (first as u32, (end - first) as u32, (first - start).max(0) as u32)
 }
 
-/// The first one of the pixels of an axis that are shown, and their number.
+/// The first pixel along an axis that is shown, and the number of pixels from it to the last one.
 fn extent(shown: &[u32]) -> (u32, u32) {
     let first = shown.iter().min().copied().unwrap_or(0);
     let last = shown.iter().max().copied().unwrap_or(0);
     (first, last - first + 1)
 }
 
-/// The size of torchvision's `RandomShortestSize`, in its arithmetic.
+/// The size in which torchvision's `RandomShortestSize` shows an image, computed by the same arithmetic.
 fn shortest(min_size: u32, canvas: Size, seen: Size) -> Size {
     let (height, width) = (f64::from(seen.height), f64::from(seen.width));
     let fits = (f64::from(canvas.height) / height).min(f64::from(canvas.width) / width);
@@ -165,8 +166,8 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     }
 }
 
-/// Draws like torchvision's `RandomIoUCrop`: a least overlap, then boxes with it until one holds the centre
-/// of a box of the image and overlaps one of these enough.
+/// Draws like torchvision's `RandomIoUCrop`: a minimum overlap, then crops until one holds the centre of a
+/// box of the image and overlaps such a box by the minimum.
 fn iou_crop(
     image: &Image,
     crop: &IouCrop,
@@ -210,7 +211,7 @@ fn iou_crop(
 }
 
 /// The largest overlap, intersection over union, of a rectangle with the boxes whose centres are in it;
-/// `None` if there are none.
+/// `None` if no centre is in it.
 fn overlap(rect: Rect, boxes: &[[f64; 4]]) -> Option<f64> {
     let (left, top) = (f64::from(rect.x), f64::from(rect.y));
     let (right, bottom) = (left + f64::from(rect.width), top + f64::from(rect.height));

@@ -25,13 +25,13 @@ use super::spec::RGB;
 /// more.
 const DECODER_BYTES: usize = 64 << 20;
 
-/// The number of rows that the decoder holds in addition to ours: filtered and unfiltered ones, and one in
-/// its last form.
+/// The number of rows that the decoder holds in addition to the row that it delivers: filtered and unfiltered
+/// ones, and one in its last form.
 const ROWS_HELD: u64 = 4;
 
 /// The number of bytes of the signature.
 const SIGNATURE: usize = 8;
-/// The number of bytes of a chunk in addition to its content.
+/// The numbers of bytes of a chunk's length, of its head (length and kind) and of its checksum.
 const CHUNK_LENGTH: usize = 4;
 const CHUNK_HEAD: usize = 8;
 const CHUNK_CRC: usize = 4;

@@ -88,7 +88,7 @@ fn change(from: (i64, i64), to: (i64, i64), size: Size, changes: &mut [u8]) {
         return;
     }
     let y = in_pixels(to.1.min(from.1)).clamp(0.0, f64::from(size.height)).ceil();
-    // The end of the last column is after all pixels.
+    // A change at the lower end of the last column has a place beyond all pixels, and is not noted.
     let place = x as usize * size.height as usize + y as usize;
     if let Some(change) = changes.get_mut(place) {
         *change ^= 1;

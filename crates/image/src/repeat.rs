@@ -2,7 +2,7 @@
 
 use super::spec::{PaddingMode, Size};
 
-/// The padding of a part that extends beyond its image, and repeats it.
+/// Padding that repeats the image, for a part that extends beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
     pub(super) mode: PaddingMode,
@@ -11,12 +11,12 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// The columns of the image that `width` columns from `left` on show.
+    /// The columns of the image that are shown in `width` columns from `left` on.
     pub(super) fn columns(&self, left: f64, width: u32) -> Vec<u32> {
         sources(left as i64, width, self.seen.width, self.mode)
     }
 
-    /// The rows of the image that `height` rows from `top` on show.
+    /// The rows of the image that are shown in `height` rows from `top` on.
     pub(super) fn rows(&self, top: f64, height: u32) -> Vec<u32> {
         sources(top as i64, height, self.seen.height, self.mode)
     }

@@ -71,7 +71,8 @@ impl Resampler {
         self.in_registers(decoded, sampling, target, ResizeTarget::Strips { strip, write })
     }
 
-    /// Resizes with the instructions of this machine. Returns whether it did.
+    /// Resizes with AVX-512 or AVX2, if the machine has them and they support the sampling. Returns whether
+    /// it did.
     #[cfg(target_arch = "x86_64")]
     fn in_registers(
         &mut self,
@@ -87,7 +88,7 @@ impl Resampler {
                 || self.avx2.resize(decoded, (view, part), (size, mirror), &mut target))
     }
 
-    /// No other machine has them.
+    /// Other processors have neither AVX-512 nor AVX2.
     #[cfg(not(target_arch = "x86_64"))]
     fn in_registers(&mut self, _: Decoded<'_>, _: &Sampling, _: (Size, Mirror), _: ResizeTarget<'_>) -> bool {
         false
@@ -137,7 +138,8 @@ impl Resampler {
     }
 }
 
-/// The bytes of one weight of the filter: as computed, and as used.
+/// The bytes of one weight of the filter, which is held both as computed (a float) and as used (a whole
+/// number).
 const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
 /// The bytes of one weight for levels of 16 bits.
 const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;

@@ -33,7 +33,7 @@ impl Turn {
         (cos * x + sin * y, cos * y - sin * x)
     }
 
-    /// The map of the pixels.
+    /// The map from a pixel of the turned image to the place in the image that it shows.
     fn affine(&self) -> Affine {
         let (sin, cos) = self.sin_cos();
         Affine {
@@ -48,7 +48,7 @@ impl Turn {
         self.affine().pixels(from, size, form, to);
     }
 
-    /// Turns pixels by the nearest pixel. Pixels have as many levels, or bytes, as the fill.
+    /// Turns an image, with the nearest pixel at each place. A pixel consists of `LEVELS` levels or bytes.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],

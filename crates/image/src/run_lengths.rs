@@ -1,9 +1,9 @@
 //! Masks as run lengths, as COCO stores them: the numbers of pixels that are in turn outside and inside an
 //! object, column by column from the upper left corner.
 //!
-//! The compressed form is that of COCO's mask API (`rleToString` of `cocodataset/cocoapi`): each number, from
-//! the fourth on less the one two before it, in groups of five bits, lowest first, with a sixth bit for more
-//! to come, as characters from `0` on.
+//! The compressed form is that of COCO's mask API (`rleToString` of `cocodataset/cocoapi`): a number is
+//! written in groups of five bits, the lowest first, each with a sixth bit that says whether more follow, as
+//! characters from `0` on. From the fourth number on, the number two places before it is subtracted first.
 
 use forebay_base::Result;
 
@@ -14,7 +14,7 @@ use super::spec::Size;
 const FIRST: u8 = b'0';
 /// The number of bits in a character, without the one that says whether more characters follow.
 const BITS: u32 = 5;
-/// The number of characters after which a number cannot be a number of pixels.
+/// The largest number of characters of a run length: no number of pixels needs more.
 const MOST_CHARACTERS: u32 = 12;
 
 /// The run lengths of the compressed form.
@@ -50,7 +50,7 @@ pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
 /// Sets the pixels of an object to 1 in a mask of zeros, which has rows of pixels.
 ///
 /// # Errors
-/// A length is negative, or they do not add up to the size.
+/// Fails if a length is negative, or if the lengths do not add up to the number of pixels.
 pub(super) fn fill(counts: &[i64], Size { height, width }: Size, pixels: &mut [u8]) -> Result<()> {
     if let Some((number, count)) = counts.iter().enumerate().find(|(_, count)| **count < 0) {
         return Err(bad_row(format!("a run length of {count}, number {number} of a mask")));

@@ -15,15 +15,15 @@ use forebay_base::{Error, ErrorKind, Result};
 /// Images may take a loader's memory divided by this number while they are decoded.
 const MEMORY_DIVISOR: u64 = 4;
 
-/// The least memory for images: enough for a photograph of 12 megapixels, decoded as a whole.
+/// The smallest workspace in bytes: enough for a photograph of 12 megapixels, decoded as a whole.
 const MIN_BYTES: u64 = 48 << 20;
 
 /// In addition to the workspace, the threads have shares of their own, which together are the workspace
 /// divided by this number.
 const OWN_DIVISOR: u64 = 4;
 
-/// The largest share of a thread. A 12-megapixel photograph, decoded as a whole, is 36 MB, and its pages
-/// should not be faulted in again for each row; a 178-megapixel one is half a gigabyte.
+/// The most bytes that a thread has to itself. A 12-megapixel photograph, decoded as a whole, is 36 MB, and
+/// its pages should not be faulted in again for each row; a 178-megapixel one is half a gigabyte.
 const MAX_OWN_BYTES: u64 = 64 << 20;
 
 /// The number of bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
@@ -36,7 +36,7 @@ pub struct Workspace {
     bytes: u64,
     /// The bytes that each thread has to itself.
     own: u64,
-    /// The loader's memory, of which this is a part.
+    /// The loader's memory budget in bytes, of which the workspace is a part; `None` without a loader.
     memory: Option<u64>,
     free: Mutex<u64>,
     returned: Condvar,

@@ -24,7 +24,7 @@ const BLOCK: usize = 64;
 /// The levels of the pixels of a block, for each channel.
 type Planes<const CHANNELS: usize> = [[f32; BLOCK]; CHANNELS];
 
-/// One change of all colours.
+/// A change of the colours of all pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ColourChange {
     Brightness(f64),
@@ -122,7 +122,8 @@ fn pass_blocks<const CHANNELS: usize>(steps: &[ColourStep], pixels: &mut [u8], i
         sum += pass_block(steps, block, is_sum_wanted);
     }
     if !last.is_empty() {
-        // Pixels beyond the last one are black, stay so or not, and are neither written nor counted.
+        // The block is filled up with black pixels, which are neither written back nor counted, whatever
+        // becomes of them.
         let mut block = [[0; CHANNELS]; BLOCK];
         block[..last.len()].copy_from_slice(last);
         pass_block(steps, &mut block, false);
@@ -179,8 +180,8 @@ fn pass_block<const CHANNELS: usize>(
     sum as u64
 }
 
-/// Makes a step for all pixels of a block. The loops have no branches, so that the compiler makes several
-/// pixels at a time of them.
+/// Makes a step for all pixels of a block. The loops have no branches, so that the compiler handles several
+/// pixels at a time.
 #[inline(always)]
 fn apply<const CHANNELS: usize>(step: ColourStep, planes: &mut Planes<CHANNELS>) {
     match step {
@@ -223,7 +224,7 @@ fn turn<const CHANNELS: usize>(planes: &mut Planes<CHANNELS>, at: usize, turns: 
     let [of_r, of_g, of_b] = [r, g, b].map(|value| (most - value) / range);
     let sextant = select(most == g, 2.0 + of_r - of_b, 4.0 + of_g - of_r);
     let sextant = select(most == r, of_b - of_g, sextant);
-    // The remainder of a division by 1, which is at least 0.
+    // The hue becomes its remainder of a division by 1, which is at least 0.
     let hue = sextant / SEXTANTS + turns;
     let hue = hue - hue.trunc();
     let hue = select(hue < 0.0, hue + 1.0, hue) * SEXTANTS;

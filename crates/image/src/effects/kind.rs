@@ -5,7 +5,7 @@ use super::super::spec::{AutoAugment, Size};
 use super::color::ColourChange;
 use super::operation::PixelOperation;
 
-/// The share of an image's side by which it is moved at most.
+/// The largest translation, as a share of the image's width or height.
 const MOST_MOVED: f64 = 150.0 / 331.0;
 /// The largest level.
 const WHITE: f64 = 255.0;
@@ -32,7 +32,7 @@ pub(super) enum OperationKind {
     Invert,
 }
 
-/// The largest magnitudes.
+/// The largest magnitude for every kind of operation that has one.
 #[derive(Clone, Copy)]
 pub(super) struct Ranges {
     shear: f64,
@@ -63,14 +63,15 @@ impl OperationKind {
         is_moved || matches!(self, Brightness | Color | Contrast | Sharpness)
     }
 
-    /// The magnitude with the number `at` of `bins`, in 32 bits as in torchvision, whose `linspace` rounds a
-    /// product and a sum together.
+    /// The magnitude with the number `at`, counted from 0, of `bins` magnitudes. It is computed in 32 bits as
+    /// in torchvision, whose `linspace` rounds a product and a sum together.
     pub(super) fn magnitude(self, ranges: &Ranges, at: u32, bins: u32) -> f64 {
         let last = bins - 1;
         let step = |from: f64, to: f64| {
             let (from, to) = (from as f32, to as f32);
             let step = (to - from) / last as f32;
-            // Each half is counted from its own end.
+            // The lower half of the magnitudes is counted from the first one, and the upper half from the
+            // last one.
             f64::from(match at < bins / 2 {
                 true => step.mul_add(at as f32, from),
                 false => (-step).mul_add((last - at) as f32, to),

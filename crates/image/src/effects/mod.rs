@@ -111,7 +111,7 @@ impl Effects {
         is_still && self.jitter.is_none() && !self.is_grey && self.blur.is_none()
     }
 
-    /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
+    /// Changes interleaved pixels at the target size, which was [checked](Self::check) before.
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut EffectScratch) {
         if let Some((augment, key)) = &self.augment {
             let draws = &mut Draws::for_operation(*key, Operation::AutoAugment);

@@ -19,7 +19,7 @@ pub(super) enum PixelOperation {
     Sharpness(f64),
     /// The number of bits that are kept.
     Posterize(u8),
-    /// The level from which levels are inverted.
+    /// The threshold: levels of at least this number are inverted.
     Solarize(f64),
     AutoContrast,
     Equalize,

@@ -15,7 +15,7 @@ const HALVES: usize = 2;
 const HALF: usize = 16;
 /// The place of the levels that are read for a half whose results come from the end of a group.
 const LATER: usize = LEVELS - HALF;
-/// The three bytes above the place of a level, which become zero.
+/// The shuffle indices of the upper three bytes of a 32-bit number, which become zeros.
 const ZEROS: u32 = 0x8080_8000;
 
 const U8: u8 = PixelType::U8 as u8;
@@ -79,7 +79,7 @@ unsafe fn write_as<const TYPE: u8>(
                     _mm256_loadu2_m128i(levels.as_ptr().add(high).cast(), levels.as_ptr().add(low).cast());
                 _mm256_shuffle_epi8(levels, _mm256_loadu_si256(places[vector].as_ptr().cast()))
             };
-            // SAFETY: the caller vouches for the bytes of a register of results from here on.
+            // SAFETY: the caller vouches that a register of results fits into the slot from here on.
             let to = unsafe { slot.as_mut_ptr().add(starts[vector] + at * step) };
             if TYPE == U8 {
                 let levels = words(levels);
@@ -93,7 +93,7 @@ unsafe fn write_as<const TYPE: u8>(
                 unsafe { _mm_storeu_si128(to.cast(), words(wide)) };
                 continue;
             }
-            // SAFETY: 32 bytes are loaded from each, which has as many.
+            // SAFETY: 32 bytes are loaded from each of these arrays, which have as many.
             let (mean, inverse, rest) = unsafe {
                 (
                     _mm256_loadu_ps(group.mean[vector].as_ptr()),
@@ -127,7 +127,7 @@ fn brains(value: __m256) -> __m128i {
     words(_mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half)))
 }
 
-/// Numbers of 32 bits, which have 16, as such.
+/// Converts 32-bit numbers that fit into 16 bits to 16-bit numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words(numbers: __m256i) -> __m128i {

@@ -9,9 +9,9 @@ use super::group::{GroupTarget, LevelGroup, VECTORS};
 /// The number of results in a register.
 pub(super) const LANES: usize = 16;
 const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
-/// One bit for each byte of a group.
+/// The mask with which all bytes of a group are loaded.
 const LOADED: u64 = (1 << LEVELS) - 1;
-/// One bit for the lowest byte of each 32-bit number.
+/// The mask of the lowest byte of each 32-bit number.
 const LOWEST: u64 = 0x1111_1111_1111_1111;
 
 const U8: u8 = PixelType::U8 as u8;
@@ -61,7 +61,7 @@ unsafe fn write_as<const TYPE: u8>(
     let mut places = [_mm512_setzero_si512(); VECTORS];
     let [mut mean, mut inverse, mut rest] = [[_mm512_setzero_ps(); VECTORS]; 3];
     for vector in 0..VECTORS {
-        // SAFETY: 64 bytes are loaded from each, which has as many.
+        // SAFETY: 64 bytes are loaded from each of these arrays, which have as many.
         unsafe {
             places[vector] = _mm512_loadu_si512(group.places[vector].as_ptr().cast());
             mean[vector] = _mm512_loadu_ps(group.mean[vector].as_ptr());
@@ -75,7 +75,7 @@ unsafe fn write_as<const TYPE: u8>(
         let levels = unsafe { _mm512_maskz_loadu_epi8(LOADED, levels.as_ptr().cast()) };
         for vector in 0..VECTORS {
             let levels = _mm512_maskz_permutexvar_epi8(LOWEST, places[vector], levels);
-            // SAFETY: the caller vouches for the bytes of a register of results from here on.
+            // SAFETY: the caller vouches that a register of results fits into the slot from here on.
             let to = unsafe { slot.as_mut_ptr().add(starts[vector] + at * step) };
             if TYPE == U8 {
                 // SAFETY: as above.

@@ -12,7 +12,7 @@ use super::values::{FinishKey, WHITE};
 /// The number of registers of a group.
 pub(super) const VECTORS: usize = RGB;
 
-/// The float nearest to `1 / y`, and the float nearest to what it lacks.
+/// The float nearest to `1 / y`, and the float nearest to what the first one lacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inverse {
     pub(super) nearest: f32,
@@ -92,7 +92,7 @@ impl<const LANES: usize> LevelGroup<LANES> {
 pub(super) struct GroupTarget {
     /// The bytes of the slot before the result of each register of the first group.
     pub(super) starts: [usize; VECTORS],
-    /// The bytes between the results of a register of two groups.
+    /// The bytes from the results of a register in one group to its results in the next group.
     pub(super) step: usize,
 }
 

@@ -65,7 +65,7 @@ impl ValueTable {
         self.look_up((first + done / self.key.channels, count), &pixels[done..], slot);
     }
 
-    /// Works like [`write`](Self::write), without the instructions.
+    /// Works like [`write`](Self::write), with the table alone.
     pub(super) fn look_up(&self, place: (usize, usize), pixels: &[u8], slot: &mut [u8]) {
         match &self.values {
             FinishValues::U8 => self.key.write(place, pixels, slot, |_, level| [level]),

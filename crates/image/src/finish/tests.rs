@@ -155,7 +155,7 @@ fn registers_are_used_for_usual_constants() {
     }
 }
 
-/// Where no quotient is a float, the table decides.
+/// The table is used for a standard deviation that is too small for its inverse to be a float.
 #[test]
 fn constants_that_registers_round_otherwise_are_looked_up() {
     let normalize = Some(Normalize { mean: [0.0; 3], std: [1e-42; 3] });
@@ -169,7 +169,7 @@ fn kinds() -> impl Iterator<Item = (PixelType, Layout, usize)> {
     all.flat_map(|(dtype, layout)| [LUMA, RGB].map(|channels| (dtype, layout, channels)))
 }
 
-/// Writes levels to a slot, given the first pixel and the number of all.
+/// Writes levels to a slot, given the number of the first pixel and the number of all pixels.
 type WriteLevels<'a> = &'a dyn Fn((usize, usize), &[u8], &mut [u8]);
 
 proptest! {

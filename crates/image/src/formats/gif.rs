@@ -15,7 +15,7 @@ use crate::opened::Pending;
 use crate::refuse::{bad_row, corrupt};
 use crate::spec::RGB;
 
-/// The number of entries that an index can name.
+/// The number of entries of a palette that an index of 8 bits can name.
 const ENTRIES: usize = 256;
 
 /// A GIF that was read up to the pixels of the first frame.

@@ -75,7 +75,7 @@ pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
     Ok(if flags & ALPHA != 0 { bytes.max(WITH_ALPHA) } else { bytes })
 }
 
-/// The content of its EXIF chunk.
+/// The content of a file's EXIF chunk.
 pub(super) fn exif(encoded: &[u8]) -> Option<&[u8]> {
     chunks(encoded.get(FILE_HEAD..)?).find(|(kind, _)| *kind == b"EXIF").map(|(_, content)| content)
 }

@@ -10,7 +10,8 @@ use super::{Image, RGB, is_never};
 
 /// The number of magnitudes of an operation if none is given, as in torchvision.
 const DEFAULT_BINS: u32 = 31;
-/// The most operations of one image, and the most magnitudes: far more than anybody uses.
+/// The largest numbers of operations per image and of magnitudes that are accepted: far more than anybody
+/// uses.
 const MAX_OPS: u32 = 100;
 const MAX_BINS: u32 = 1_000;
 /// The number of bits of a level.
@@ -164,13 +165,13 @@ impl fmt::Display for AutoAugment {
 pub(crate) struct Steps {
     #[serde(skip_serializing_if = "is_never")]
     pub(crate) invert: f64,
-    /// The number of bits that are kept.
+    /// The number of bits that are kept, and the probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) posterize: Option<(u8, f64)>,
-    /// The level from which levels are inverted.
+    /// The lowest level that is inverted, and the probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) solarize: Option<(f64, f64)>,
-    /// The factor: 0 blurs, 1 changes nothing.
+    /// The factor of the sharpness (0 blurs, 1 changes nothing), and the probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sharpness: Option<(f64, f64)>,
     #[serde(skip_serializing_if = "is_never")]
@@ -184,7 +185,8 @@ impl Steps {
         *self == Steps::default()
     }
 
-    /// The names of the methods, and the probabilities, in the order in which the operations are made.
+    /// The method that sets an operation, and the operation's probability, in the order in which operations
+    /// are made.
     pub(crate) fn probabilities(&self) -> [(&'static str, f64); 6] {
         let p = |step: Option<f64>| step.unwrap_or_default();
         [
@@ -243,7 +245,7 @@ impl Image {
     /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
     /// `TrivialAugmentWide`. It comes after the flips and the rotation, before a colour jitter. Default: off.
     ///
-    /// Operations move pixels, so columns of boxes, points and masks cannot follow such an image. An image
+    /// Some operations move pixels, so columns of boxes, points and masks cannot follow the image. An image
     /// has one automatic augmentation; a second one is refused by [`Image::validate`].
     #[must_use]
     pub fn auto_augment(self, augment: AutoAugment) -> Image {
@@ -314,7 +316,8 @@ impl Image {
         self.auto_augment.map_or(Ok(()), |augment| augment.validate())
     }
 
-    /// Refuses a column of geometry for an image whose operations it does not describe.
+    /// Refuses a column of geometry for an image with automatic augmentation, which the column does not
+    /// describe.
     pub(crate) fn validate_geometry(&self) -> Result<()> {
         if self.moves_pixels() && self.emit_geometry {
             return Err(Error::invalid("emit_geometry with an automatic augmentation").hint(

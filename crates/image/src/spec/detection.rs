@@ -12,15 +12,16 @@ use crate::pixel_type::by_name;
 
 /// The range of the scale of [`Image::scale_jitter`], as in torchvision.
 const JITTER_SCALE: (f64, f64) = (0.1, 2.0);
-/// The range of the share of a side that a crop around boxes has, as in torchvision.
+/// The range of the share of the image's width or height that a crop around boxes covers, as in torchvision.
 const IOU_SCALE: (f64, f64) = (0.3, 1.0);
 /// The range of the ratio of width to height of a crop around boxes, as in torchvision.
 const IOU_RATIO: (f64, f64) = (0.5, 2.0);
-/// The least overlaps from which a crop around boxes draws one, as in torchvision.
+/// The minimum overlaps (intersection over union) from which one is drawn for a crop around boxes, as in
+/// torchvision.
 const IOU_OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// The crops that are tried for one least overlap, as in torchvision.
+/// The number of crops that are tried for one minimum overlap, as in torchvision.
 const IOU_TRIALS: u32 = 40;
-/// The most crops that may be tried for one least overlap.
+/// The largest number of tries for one minimum overlap that a spec may ask for.
 const MOST_TRIALS: u32 = 10_000;
 
 /// The content of the padding of a random crop.
@@ -117,7 +118,7 @@ pub(crate) struct RandomCrop {
     pub(crate) mode: PaddingMode,
 }
 
-/// The options of random sizes.
+/// The options of an image whose shorter side has a random length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShortestSize {
@@ -180,8 +181,9 @@ impl Image {
     /// drawn from `min_size`, or less if its longer side then has no room. torchvision's
     /// `RandomShortestSize(min_size, max_size)`, padded.
     ///
-    /// The image is in the upper left corner or [centred](Image::centered), beside [`Image::fill`]; or in its
-    /// own size with [`Image::ragged`]. The column `<column>.size` is delivered as for [`Image::fit`].
+    /// The image is in the upper left corner or [centred](Image::centered), and the rest of the canvas has
+    /// the value of [`Image::fill`]. With [`Image::ragged`] there is only the image, in its own size. The
+    /// column `<column>.size` is delivered as for [`Image::fit`].
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -198,7 +200,7 @@ impl Image {
     /// The image scaled at random, on a canvas of this size: large-scale jitter. Its scale is drawn from a
     /// [range](Image::scale), 0.1 to 2 by default, times the largest with which the whole image fits:
     /// torchvision's `ScaleJitter`. A larger image is then cropped at random; a smaller one is in the upper
-    /// left corner, beside [`Image::fill`].
+    /// left corner, and the rest has the value of [`Image::fill`].
     ///
     /// The column `<column>.size` is delivered as for [`Image::fit`].
     ///
@@ -265,7 +267,8 @@ impl Image {
         }
     }
 
-    /// The range of the scale: of the area or, for jitter and crops around boxes, of the sides.
+    /// The range from which the scale is drawn: a share of the area or, for scale jitter and crops around
+    /// boxes, a factor of the sides.
     pub(crate) fn scale_range(&self) -> (f64, f64) {
         self.scale.unwrap_or(match self.framing {
             Framing::ScaleJitter => JITTER_SCALE,
@@ -282,7 +285,7 @@ impl Image {
         })
     }
 
-    /// Refuses options of these crops that can never work.
+    /// Refuses options of the framings in this module that can never work.
     pub(super) fn validate_detection(&self) -> Result<()> {
         if let Some(option) = self.misplaced {
             let of = if option.starts_with("padding") { "random_crop" } else { "random_iou_crop" };

@@ -191,7 +191,7 @@ impl Image {
         Ok(())
     }
 
-    /// Refuses values that do not fit the number type.
+    /// Refuses values of the erased box that do not fit the number type.
     pub(crate) fn validate_erased_values(&self) -> Result<()> {
         let Some(RandomErasing { value, .. }) = self.random_erasing else { return Ok(()) };
         let dtype = self.pixel_type();

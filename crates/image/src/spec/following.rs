@@ -88,7 +88,8 @@ impl Image {
         Ok(shown)
     }
 
-    /// This spec for the cells of another spec: raw pixels or files, turned by their orientation or not.
+    /// This spec with the options of another spec that say how a cell is read: raw pixels, the EXIF
+    /// orientation and the size limit.
     pub fn seen_as(&self, other: &Image) -> Image {
         let Image { exif_orientation, max_pixels, raw, .. } = *other;
         Image { exif_orientation, max_pixels, raw, ..self.clone() }
@@ -117,8 +118,8 @@ impl Image {
         }
     }
 
-    /// Refuses an image that cannot be decoded by itself, since other columns of its row, or a column beside
-    /// it, belong to it.
+    /// Refuses an image that cannot be decoded by itself, because it needs another column of its row or
+    /// delivers one more column.
     ///
     /// # Errors
     /// Fails if the image is cropped around boxes, follows another image or delivers its geometry.

@@ -95,9 +95,9 @@ pub(super) enum Framing {
 /// A description of how an image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`]
-/// says otherwise, like torchvision's on PIL images. A value is built by one of the four constructors and
-/// adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip. Nothing here panics;
-/// [`Image::validate`] reports settings that cannot work.
+/// says otherwise, like torchvision's on PIL images. A value is built by a constructor, such as
+/// [`Image::resize`], and adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip.
+/// Nothing here panics; [`Image::validate`] reports settings that cannot work.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -131,7 +131,7 @@ pub struct Image {
     pub(super) ragged: bool,
     #[serde(default, skip_serializing_if = "Resampling::is_default")]
     pub(super) resampling: Resampling,
-    /// The layout of raw pixels in a cell, if cells have these.
+    /// The layout of raw pixels in a cell, if cells hold raw pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) raw: Option<Raw>,
     #[serde(default)]
@@ -171,10 +171,10 @@ pub struct Image {
     /// The column of the image that this image follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
-    /// An option of another framing that was set, which is refused later.
+    /// The name of an option that was set although it belongs to another framing; validation refuses it.
     #[serde(skip)]
     misplaced: Option<&'static str>,
-    /// A second automatic augmentation was set, which is refused later.
+    /// Whether a second automatic augmentation was set, which validation refuses.
     #[serde(skip)]
     is_augmented_twice: bool,
 }
@@ -298,8 +298,8 @@ impl Image {
         Image { shorter: Some(pixels), ..self }
     }
 
-    /// Sets the content of the canvas of [`Image::fit`] and other framings that the image does not cover: a
-    /// value for each channel, in the delivered number type. A grey image uses the first of the three.
+    /// Sets the value of the canvas where the image does not cover it, for [`Image::fit`] and other framings:
+    /// a number for each channel, in the delivered number type. A grey image uses the first of the three.
     /// Default: 0.
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
@@ -327,8 +327,8 @@ impl Image {
     /// largest that one may have. A column of images is then a list of rows for each image, with a list of
     /// pixels in each row; all pixels are one block of memory. Only for [`Layout::Nhwc`]. Default: off.
     ///
-    /// While a batch is made, it takes the memory of images of the largest size. In a slot for a single
-    /// image, its pixels come first.
+    /// While a batch is made, it takes the memory of images of the largest size. A slot for a single image
+    /// has room for the largest size, and begins with the image's pixels.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -369,7 +369,7 @@ impl Image {
     }
 
     /// Normalises each channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For
-    /// floats only; a grey image uses the first of the three.
+    /// floats only; a grey image uses the first mean and the first deviation.
     ///
     /// Without it, floats are `x / 255`: in [0, 1], like those of torchvision's `ToTensor`. With
     /// [`bit_depth(16)`](Image::bit_depth) 65535 takes the place of 255 for files of more than 8 bits.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Image, Size};
 use crate::pixel_type::Layout;
 
-/// The most levels of a pixel: three colours and alpha.
+/// The largest number of levels that a pixel may have: three colours and alpha.
 const MAX_CHANNELS: u32 = 4;
 
 /// The layout of raw pixels in a cell: levels of 8 bits, without a header and without padding.

@@ -7,7 +7,7 @@ use super::{Framing, Image, Normalize, RGB, Size};
 use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
-    /// The longest side of a target in pixels: the limit of JPEG, which is far too small for any product to
+    /// The largest height or width of a target in pixels: the limit of JPEG. Products of such sizes never
     /// overflow.
     pub const MAX_SIDE: u32 = 65_535;
 

@@ -21,7 +21,7 @@ pub(super) fn magnitudes_are_torchvisions() {
     assert_eq!(bits(&wide, 7), [8, 7, 6, 5, 4, 3, 2]);
 }
 
-/// The numbers of `torch.linspace`, some of which a product and a sum with a rounding each do not give.
+/// The numbers of `torch.linspace`. Some of them differ from a product and a sum that are rounded separately.
 #[test]
 fn magnitudes_are_torchvisions_to_the_last_bit() {
     let side = Size { height: 224, width: 224 };
