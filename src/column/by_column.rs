@@ -15,7 +15,7 @@ use super::{ColumnSpec, EachOption, Setting};
 /// The options of columns, by the names of the columns.
 type Columns = BTreeMap<String, ColumnSpec>;
 
-/// Writes each option that columns have, with these columns and their values.
+/// Writes each option that a column has, with the names of its columns and their values.
 pub(crate) fn serialize<S: Serializer>(columns: &Columns, serializer: S) -> Result<S::Ok, S::Error> {
     let mut written = WrittenOption { columns, to: serializer.serialize_map(None)? };
     ColumnSpec::each(&mut written)?;

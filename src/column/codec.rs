@@ -129,7 +129,7 @@ pub(crate) trait Held {
     /// the stored ones.
     fn is_told_apart(&self) -> bool;
 
-    /// The codes of the values, if the column can be read as codes instead of what is stored.
+    /// The codes of the values, if the column can be read as codes instead of the stored values.
     fn codes(&self) -> Option<Arc<dyn CodeValues>>;
 
     /// Makes the values of a column of a whole row group: one for each row, and null where the stored one is
@@ -149,12 +149,13 @@ pub(crate) struct RowSize {
     pub(crate) bytes: Option<u64>,
     /// The most bytes of a delivered value, as a multiple of the bytes of the stored one.
     pub(crate) growth: usize,
-    /// Whether a batch holds bytes for values that are not stored, so that rows are weighed whatever the size
-    /// of a row turns out to be.
+    /// Whether a batch holds values that are not stored, as those of sparse vectors. The loader then computes
+    /// the bytes of every row, even if all delivered rows have one size.
     pub(crate) is_expanded: bool,
     /// Whether each row takes as many bytes as the longest row of its batch.
     pub(crate) is_to_longest: bool,
-    /// The most bytes that a row takes beyond those of the stored value, as its share in a rounded length.
+    /// The most bytes that a row takes beyond those of the stored value, because the length of rows is
+    /// rounded up.
     pub(crate) added: u64,
     /// Whether the content of a cell determines the bytes of its row.
     pub(crate) is_by_cell: bool,
@@ -216,8 +217,8 @@ pub(crate) trait FollowedRows {
     /// The number of rows.
     fn count(&self) -> usize;
 
-    /// The cells of a row, and the key for what the column draws for it. `None` for a row that could not be
-    /// read and is bad already.
+    /// The cells of a row, and the key that seeds the column's random draws for it. `None` for a row that
+    /// could not be read and is bad already.
     fn cells(&self, row: usize) -> Option<(RowCells<'_>, RowKey)>;
 
     /// Another stored column of the same rows, gathered as it is.
@@ -313,10 +314,11 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Decodes the cells of the rows of a window into one slot. The window has a key, and each row has one.
+    /// Decodes the cells of the rows of a window into one slot. `key` is the key of the window, and each row
+    /// comes with its own.
     ///
     /// # Errors
-    /// Each error makes a bad row: the one with this place among `rows`.
+    /// An error makes a bad row. The number that comes with it is the place of that row in `rows`.
     fn decode_window(
         &self,
         column: usize,
@@ -365,7 +367,7 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
 pub(crate) enum PackedValues {
     /// The sizes of [`images`](super::images) in their own sizes.
     Images(Vec<Size>),
-    /// The numbers of images of [`clips`](super::clips).
+    /// How many images each of the [`clips`](super::clips) has.
     Clips(Vec<usize>),
 }
 
@@ -475,7 +477,7 @@ impl Codec {
         self.as_cells().is_some_and(DecodeCells::takes_window)
     }
 
-    /// The stage that this work counts for in the statistics.
+    /// The stage for which the time of this codec counts in the statistics.
     pub(crate) fn stage(&self) -> Stage {
         if self.slot().is_some() { Stage::Decode } else { Stage::Gather }
     }

@@ -12,7 +12,7 @@ use super::{Cell, Column, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// The signature of a PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The offset in the header of a PNG of the number of bits of a channel.
+/// The offset in a PNG of the byte that says how many bits a channel has.
 const PNG_BITS: usize = 24;
 
 /// The number type of an image's channels, and their number: one or three.

@@ -5,12 +5,12 @@ use forebay_base::Result;
 use forebay_image::{PACKED_EXTENSION, PACKED_VERSION, newer_packed};
 use serde_json::{Value, json};
 
-/// Field metadata: the name of an Arrow extension type.
+/// The key in a field's metadata for the name of an Arrow extension type.
 pub(crate) const EXTENSION_NAME: &str = "ARROW:extension:name";
-/// Field metadata: the parameters of an Arrow extension type.
+/// The key in a field's metadata for the parameters of an Arrow extension type.
 pub(crate) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 
-/// The child of a structure that holds the bytes of an image.
+/// The name of a structure's child that holds the bytes of an image.
 const BYTES: &str = "bytes";
 
 /// The field metadata of a column that holds the coefficients of JPEGs.

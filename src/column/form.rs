@@ -33,8 +33,8 @@ pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
 /// The cost of a cell in a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
-    /// The number of bytes, as an approximate upper limit.
+    /// The number of bytes of the cell in the form, as an approximate upper limit.
     pub(crate) bytes: f64,
-    /// The share of the decoding work that is left.
+    /// The share of the work of decoding a stored cell that is left for a cell in the form.
     pub(crate) decoding: f64,
 }

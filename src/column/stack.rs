@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::cast::cast_after;
 use super::{Cast, Codec, Column, StackColumns, StackedColumn, tensor_field};
 
-/// The number of columns that are written to the matrix together: a row of them fills a line of the
-/// processor's cache with values of four bytes.
+/// The number of columns that are written to the matrix together: 16 values of four bytes, one from each
+/// column, fill a line of the processor's cache.
 pub(crate) const STACKED_TOGETHER: usize = 16;
 
 /// The number of rows that are written in one turn, so that the values of all columns of a turn stay in the
@@ -79,8 +79,8 @@ pub(crate) struct StackCodec {
 }
 
 impl StackCodec {
-    /// Makes the column `name` from these columns, each given with the index of its stored column, and of
-    /// values of `dtype`, or of the type that all columns have.
+    /// Makes the column `name` from these columns, each given with the index of its stored column. Its values
+    /// have the type `dtype`, or the type that all columns have.
     ///
     /// Fails with `Invalid` if a column has no single number or boolean for each row, or if two have
     /// different types.

@@ -11,7 +11,7 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 
-/// The name of the extension type.
+/// The name of Arrow's extension type for tensors of one shape.
 pub(super) const TENSOR: &str = "arrow.fixed_shape_tensor";
 
 /// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type.

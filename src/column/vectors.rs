@@ -38,7 +38,7 @@ impl VectorCodec {
         }
     }
 
-    /// The mask of padded vectors, which is made from their column.
+    /// The codec of the mask of padded vectors, which `inner` makes from the lists.
     pub(crate) fn of_mask(inner: Arc<dyn Gather>) -> Self {
         VectorCodec { inner }
     }

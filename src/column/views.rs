@@ -19,9 +19,9 @@ use crate::batch::Fill;
 /// the column `<column>.<name>`. An image is read and decoded once for all its views.
 ///
 /// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The draws of a view depend
-/// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if there are
-/// several of it, on their number: not on the other views. They differ from those of a column with
-/// [`decode`](crate::LoaderBuilder::decode).
+/// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if the view has
+/// several images, on the number of the image, but not on other views. They differ from those of a column
+/// with [`decode`](crate::LoaderBuilder::decode).
 ///
 /// The part that is decoded covers all views of an image, at the scale of the view that needs the largest.
 /// All views are made from the same pixels, so they must agree about grey, 16 bits, EXIF's orientation, raw
@@ -52,7 +52,7 @@ pub struct Views {
 pub(crate) struct NamedView {
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The number of images for each row, which is one more dimension; `None` for a single image without it.
+    /// The number of images in a row, which is a dimension of its own; `None` for one image without it.
     #[serde(default)]
     pub(crate) count: Option<u32>,
 }
@@ -114,7 +114,7 @@ impl Views {
 }
 
 impl NamedView {
-    /// The name of the view's column, beside others of the stored `column`.
+    /// The name of the column in which the view of the stored `column` is delivered.
     pub(crate) fn column(&self, column: &str) -> String {
         format!("{column}.{}", self.name)
     }

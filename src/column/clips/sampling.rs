@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum FrameSampling {
     /// The list or window is cut into as many equal parts as the clip has images, and every part gives its
-    /// middle image; with a stride, the clip lies in the middle.
+    /// middle image; with a stride, the clip lies in the middle of the list or window.
     #[default]
     Even,
-    /// Every such part gives a random image; with a stride, the clip begins at a random image. The draws
-    /// depend on the seed, the epoch and the row.
+    /// Every part, cut as for [`Even`](Self::Even), gives a random image; with a stride, the clip begins at a
+    /// random image. The draws depend on the seed, the epoch and the row.
     Random,
 }
 

@@ -105,13 +105,14 @@ fn sides(value: &Value) -> Option<Vec<usize>> {
     sides.filter(|sides| !sides.is_empty() && !sides.contains(&0))
 }
 
-/// The stored shape, and the order in which the axes are delivered.
+/// The parameters of a column of Arrow's tensors: the stored shape, and the order in which the axes are
+/// delivered, if it is another one.
 struct Extension {
     shape: Vec<usize>,
     permutation: Option<Vec<usize>>,
 }
 
-/// The delivered shape of a row in a column of Arrow's tensors.
+/// The shape of a row in a delivered column of Arrow's tensors; `None` for a column of another type.
 pub(crate) fn tensor_shape(field: &Field) -> Option<Vec<usize>> {
     Some(extension(field)??.shape)
 }

@@ -35,7 +35,7 @@ pub(super) fn value_bytes(dtype: &DataType) -> usize {
     }
 }
 
-/// The name of a type that values may have.
+/// The name of a type of values; `None` for a type that tensors cannot have.
 pub(in crate::column) fn name_of(dtype: &DataType) -> Option<&'static str> {
     TYPES.iter().find(|(_, found)| found == dtype).map(|(name, _)| *name)
 }

@@ -80,7 +80,8 @@ impl ListsCodec {
         Ok(ListsCodec { tensor, lengths, fill, is_given })
     }
 
-    /// The values of the lists `rows` of a column, if all of them are tensors.
+    /// The values of the lists in `rows` of a column. Fails with `BadRow` if one of these lists is not such a
+    /// tensor.
     fn values(&self, column: &dyn Array, rows: Range<usize>) -> Result<(ArrayRef, Range<usize>)> {
         let described = self.tensor.described();
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
@@ -113,8 +114,8 @@ pub(super) enum Unfit {
     Length { held: usize, wanted: usize },
 }
 
-/// The array with the values of the lists `rows` of a column, and their range in it, if all lists of a level
-/// have the length in `lengths`.
+/// The array with the values of the lists in `rows` of a column, and the range of these values in it. All
+/// lists of a level must have the length that `lengths` gives for the level.
 pub(super) fn block(
     column: &dyn Array,
     rows: Range<usize>,
@@ -153,8 +154,8 @@ fn has_nulls(array: &dyn Array, rows: &Range<usize>) -> bool {
     array.nulls().is_some_and(|nulls| nulls.slice(rows.start, rows.len()).null_count() > 0)
 }
 
-/// The values of rows with `length` values each. A row without values gets zeros. All ranges belong to one
-/// array.
+/// Joins the values of rows that have `length` values each; a row that is `None` gets zeros. All ranges must
+/// belong to one array.
 pub(super) fn rows_of(
     rows: &[Option<(ArrayRef, Range<usize>)>],
     length: usize,

@@ -92,7 +92,7 @@ pub(in crate::column) struct Header {
     pub(in crate::column) shape: Vec<usize>,
 }
 
-/// The values of an array.
+/// The type of the values in an array.
 #[derive(Debug, PartialEq)]
 pub(in crate::column) enum Values {
     Numbers(DataType),
@@ -210,7 +210,7 @@ fn values(descr: &str) -> Option<(Values, bool)> {
     }
 }
 
-/// The type of numbers or booleans by its name, without the byte order.
+/// The type of numbers or booleans by its name in a header, from which the byte order was removed.
 fn number(kind: &str) -> Option<DataType> {
     Some(match kind {
         "b1" => DataType::Boolean,

@@ -139,7 +139,7 @@ impl Read for Unpacked<'_> {
 pub(in crate::column) struct Inflated<'a> {
     inflate: Decompress,
     content: &'a [u8],
-    /// The number of bytes that are left according to the archive.
+    /// The number of unpacked bytes that are still to be read, according to the archive.
     left: usize,
     checksum: crc32fast::Hasher,
 }
