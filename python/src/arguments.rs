@@ -27,7 +27,7 @@ pub(crate) fn int(value: &Bound<'_, PyAny>, range: RangeInclusive<u64>) -> Optio
     number.filter(|number| range.contains(number))
 }
 
-/// `N` numbers of a sequence for which `fits` is true. `True` and text do not count as numbers.
+/// The `N` numbers of a sequence, if `fits` is true for them. `True` and text do not count as numbers.
 pub(crate) fn numbers<const N: usize>(
     value: &Bound<'_, PyAny>,
     fits: impl Fn(&[f64; N]) -> bool,
@@ -44,7 +44,8 @@ pub(crate) fn float(value: &Bound<'_, PyAny>) -> Option<f64> {
     if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
-/// The members of a sequence of `N`, such as a tuple, a list or an array, but not a set, which has no order.
+/// The members of a sequence of length `N`: of a tuple, a list or an array, but not of a set, which has no
+/// order.
 pub(crate) fn items<'py, const N: usize>(value: &Bound<'py, PyAny>) -> Option<[Bound<'py, PyAny>; N]> {
     if value.is_instance_of::<PyString>() || value.len().ok()? != N {
         return None;

@@ -13,8 +13,8 @@ use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
-/// Files that were found and footers that were read. A forked child may use it, and then connects to the
-/// stores again.
+/// The files of a data set that were found, and their footers. A forked child may use this value, and then
+/// connects to the stores again.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Dataset {
     dataset: Inner,

@@ -297,7 +297,7 @@ impl Images<'_> {
         Ok(list)
     }
 
-    /// Neighbouring images that are decoded without a check for Ctrl-C.
+    /// The ranges of neighbouring images that are decoded in one turn, without a check for Ctrl-C.
     fn turns(&self) -> Vec<Range<usize>> {
         let most = BYTES_PER_TURN * self.pool.map_or(1, rayon::ThreadPool::current_num_threads);
         let (mut turns, mut start, mut bytes) = (Vec::new(), 0, 0);

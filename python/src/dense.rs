@@ -1,6 +1,7 @@
 //! Arrow columns as rectangular blocks of memory, for numpy, DLPack and buffers.
 //!
-//! Only booleans are copied, because Arrow packs eight into a byte and all others use a byte for each.
+//! Booleans are copied, because Arrow packs eight into a byte and all others use a byte for each. Days and
+//! times of 32 bits are copied, because numpy has them in 64 bits. All other memory is shared.
 
 use forebay::arrow::array::{Array, ArrayData, AsArray};
 use forebay::arrow::buffer::{BooleanBuffer, Buffer};

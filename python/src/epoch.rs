@@ -39,7 +39,7 @@ pub(crate) struct Epoch {
 #[pyclass(frozen, eq, module = "forebay._forebay", from_py_object)]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reason {
-    /// The user closed it.
+    /// The user closed the epoch.
     Left,
     /// Another epoch was begun.
     Superseded,
@@ -60,7 +60,7 @@ impl From<Reason> for bindings::Reason {
     }
 }
 
-/// The rows that an epoch left out so far. It outlives the epoch.
+/// The list of the rows that an epoch left out so far. The list outlives the epoch.
 #[pyclass(frozen, module = "forebay._forebay")]
 #[derive(Default)]
 pub(crate) struct Skipped {
@@ -112,7 +112,8 @@ impl Skipped {
 /// A batch, and the receipt by which it is counted.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Step {
-    /// The rows, unless they were given away.
+    /// The batch; `None` in a step that [`without_batch`](Step::without_batch) or [`settle`](Epoch::settle)
+    /// made.
     #[pyo3(get)]
     batch: Option<Py<Batch>>,
     after: Receipt,
@@ -279,13 +280,13 @@ impl Epoch {
         Ok(())
     }
 
-    /// Records that the function turned the batch into this many bytes.
+    /// Records that the user's function turned the batch into this many bytes.
     fn transformed(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.count(Stage::Transform, 1, bytes));
         Ok(())
     }
 
-    /// Records that the result waits until the user takes the one before it.
+    /// Records that a transformed batch waits until the user takes the batch before it.
     fn is_full(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::is_full);
         Ok(())

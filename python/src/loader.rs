@@ -84,7 +84,7 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
-    /// The epoch that comes next, and the row that it begins with.
+    /// The number of the epoch that comes next, and the number of the row with which it begins.
     fn upcoming(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         Ok(self.loader.get(py)?.upcoming())
     }
@@ -108,14 +108,13 @@ impl Loader {
         Ok((bytes(step.receipt().numbers()), bytes(&step.receipt().keys(seed))))
     }
 
-    /// The key that random operations on the batch of a step are drawn from.
+    /// The key from which random operations on this rank's batch of a step are drawn.
     fn batch_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
         let loader = self.loader.get(py)?;
         Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
-    /// The key that random operations on the batches of a step are drawn from, which is the same on all
-    /// ranks.
+    /// The key from which random operations on the batches of a step are drawn; it is the same on all ranks.
     fn step_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
         Ok(step.receipt().batch_key(seed(self.loader.get(py)?), u32::MAX))
     }
@@ -189,8 +188,8 @@ impl Loader {
         json(&Judged::new(stats)).or_raise(py)
     }
 
-    /// Writes the page of the run so far to a file, or to a folder that the ranks share. The data are shown
-    /// as `locations`. Returns the path of the page.
+    /// Writes a page about the run so far to a file, or to a folder that the ranks share. The page shows
+    /// `locations` as the places of the data. Returns the path of the page.
     fn report(&self, py: Python<'_>, to: String, locations: Vec<String>) -> PyResult<String> {
         let loader = self.loader.get(py)?;
         let write = || report::write(&paths::local(to)?, &RankReport::new(loader, locations));

@@ -23,7 +23,8 @@ impl Offsets {
         values.slice(usize::try_from(first).unwrap_or(0), count)
     }
 
-    /// The rows with these items. The offsets are copied if the rows do not begin at the first item.
+    /// The rows as `forebay.Ragged`, with these items. The offsets are copied if the rows do not begin at the
+    /// first item.
     pub(crate) fn ragged<'py>(
         self,
         py: Python<'py>,
@@ -32,8 +33,8 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// Returns such rows as arrays with several sides. Trailing sides that each have one length are a single
-    /// side among the items.
+    /// The rows as arrays with these sides; `None` is a side that differs from row to row. The trailing sides
+    /// of one length are together a single side of the items.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,

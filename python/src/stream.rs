@@ -16,9 +16,9 @@ use crate::batch::Batch;
 use crate::capsule;
 use crate::schema;
 
-/// An `arrow_array_stream` capsule of an epoch, which `begin` returns when the consumer asks for the first
-/// batch; every batch is asked for when the consumer asks for it. `masks` has the columns whose masks become
-/// their validity, each with its mask.
+/// An `arrow_array_stream` capsule of the batches of an epoch. `begin` is called for the epoch when the
+/// consumer asks for its first batch, and no batch is pulled before the consumer asks for it. `masks` has the
+/// columns whose masks become their validity, each with its mask.
 #[pyfunction]
 pub(crate) fn arrow_stream<'py>(
     py: Python<'py>,

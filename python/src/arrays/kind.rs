@@ -12,7 +12,7 @@ pub(super) const IMAGES: &str = "images";
 /// followed by several sides of one length.
 pub(super) const ARRAYS: &str = "arrays";
 
-/// The metadata key with the shape of a row of such arrays as JSON, in which null stands for a side that
+/// The metadata key for the shape of a row of [`ARRAYS`] as JSON, in which null stands for a side that
 /// differs.
 const SHAPE: &str = "forebay:shape";
 

@@ -11,9 +11,9 @@ use crate::errors;
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OnBad {
     Raise,
-    /// Its pixels are 0.
+    /// The pixels of the image are 0.
     Fill,
-    /// It is left out, if there are no more than this many.
+    /// The image is left out; more than `at_most` bad images are an error.
     Skip {
         at_most: usize,
     },
@@ -51,10 +51,10 @@ impl BadImages {
         BadImages { on_bad, found: Vec::new() }
     }
 
-    /// Adds images that follow the ones before.
+    /// Adds bad images, which come after those that were added before.
     ///
     /// # Errors
-    /// The first of all, or the first that is one too many.
+    /// The error of the first bad image that may not be left out.
     pub(super) fn extend(&mut self, mut found: Vec<(usize, Error)>) -> Result<()> {
         found.sort_by_key(|(number, _)| *number);
         let place = |number: usize| Place::default().row(number as u64);
@@ -76,7 +76,7 @@ impl BadImages {
             .hint("raise at_most, or repair the images"))
     }
 
-    /// The numbers of the images.
+    /// The numbers of the bad images.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.found.iter().map(|(number, _)| *number)
     }
@@ -89,7 +89,7 @@ impl BadImages {
         self.found.binary_search_by_key(&number, |(found, _)| *found).is_ok()
     }
 
-    /// Appends the exception of each image to a list.
+    /// Appends the exceptions of the bad images to a list.
     pub(super) fn append_to(&self, py: Python<'_>, list: Option<&Bound<'_, PyList>>) -> PyResult<()> {
         let Some(list) = list else { return Ok(()) };
         self.found.iter().try_for_each(|(_, error)| list.append(errors::raise(py, error).into_value(py)))

@@ -53,7 +53,7 @@ impl WantedView {
         Ok(wanted)
     }
 
-    /// The bytes of all images of the view.
+    /// The number of bytes of all images in the view of one encoded image.
     pub(super) fn bytes(&self) -> usize {
         self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
     }

@@ -211,7 +211,8 @@ pub(super) fn filter(value: Argument) -> PyResult<Resampling> {
     }
 }
 
-/// Raw pixels of a shape, whose channels are last, or first in planes. Without channels there is one.
+/// Raw pixels of a shape, in which channels are last, or first if `layout` is NCHW. A shape without channels
+/// has one channel.
 pub(super) fn raw_of(value: Argument, layout: Layout) -> PyResult<Raw> {
     let whole = |value: Argument| int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
     let grey = || {
