@@ -226,7 +226,7 @@ fn framed(word: &str) -> Option<Image> {
     Some(Image::resize(height, width))
 }
 
-/// Numbers with an x between them.
+/// Parses `N` numbers with an x between them, such as 224x224.
 fn sides<const N: usize>(text: &str) -> Option<[u32; N]> {
     let sides: Vec<u32> = text.split('x').map(|side| side.parse().ok()).collect::<Option<_>>()?;
     sides.try_into().ok()

@@ -19,7 +19,7 @@ pub(super) fn name(number: u64, count: u64) -> String {
     format!("part-{number:05}-of-{count:05}.parquet")
 }
 
-/// The properties of columns whose size is their own affair: nothing is compressed.
+/// The properties of files in which nothing is compressed and the writer itself ends each row group.
 pub(super) fn uncompressed() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -27,8 +27,8 @@ pub(super) fn uncompressed() -> WriterPropertiesBuilder {
         .set_max_row_group_row_count(None)
 }
 
-/// The properties of most files: bytes are stored as they are and in small pages, since images are compressed
-/// already and no two are the same; everything else is compressed where rows have no bytes.
+/// The properties of most files. If a schema has columns of bytes, nothing is compressed and the bytes are in
+/// small pages, since images are compressed already and no two are the same. Other files are compressed.
 pub(super) fn properties(schema: &Schema) -> WriterProperties {
     let bytes: Vec<&String> = schema
         .fields()

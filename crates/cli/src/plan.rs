@@ -155,7 +155,7 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
-/// The memory in which rows stay, if they do.
+/// A remark on the memory in which rows stay from epoch to epoch; empty if rows do not stay.
 fn staying(reads: &RankReads) -> String {
     match reads.staying_bytes {
         0 => String::new(),

@@ -1,7 +1,7 @@
 //! `forebay verify`: whether each row comes once, in the planned order, even if ranks are killed and resumed.
 //!
 //! Each rank is a separate process, as in training. All ranks take a step before any takes the next one, and
-//! a checkpoint is the position that any of them has after a step. Ranks that are killed resume from the last
+//! a checkpoint is the position that any rank has after a step. Ranks that are killed resume from the last
 //! checkpoint on another number of ranks. The steps after that checkpoint are taken again, and the lost ones
 //! do not count. The delivered rows are then compared with the plan and with the stored rows.
 

@@ -1,4 +1,4 @@
-//! `forebay write`: files as they lie become Parquet that trains well.
+//! `forebay write`: writes the rows of existing files as Parquet that is laid out for training.
 //!
 //! ```text
 //! folder ─ source ─► what it holds: images, tars, tables ─┐
@@ -178,7 +178,7 @@ fn describe(report: &WriteReport, args: &Args) -> String {
 }
 
 impl Args {
-    /// Finds out what is to be written, and what to tell of the files that are not.
+    /// Finds the source of the rows to write, and remarks on the files that are left out.
     fn source(&self) -> Result<(WriteSource, Vec<String>)> {
         let place = || Place::file(self.from.display().to_string());
         let (source, left_out) = match (&self.coco, self.yolo) {

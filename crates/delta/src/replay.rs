@@ -39,7 +39,7 @@ impl Replay {
         Replay { root: root.to_owned(), ..Replay::default() }
     }
 
-    /// Takes a commit. Each call must pass an older one.
+    /// Takes a commit. Each call must pass an older commit than the call before.
     ///
     /// # Errors
     /// `Corrupt`, with the line, if the commit cannot be read; `Unsupported` for a file outside of the table.

@@ -89,7 +89,7 @@ enum StoredBounds {
     Whole([Int64Builder; 2]),
     Float([Float64Builder; 2]),
     Bytes([BinaryBuilder; 2]),
-    /// Statistics of this type are not read.
+    /// No statistics are read for a column of this type.
     Unread,
 }
 

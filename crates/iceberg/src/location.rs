@@ -28,9 +28,9 @@ const METADATA_PATH: &str = "write.metadata.path";
 pub struct Folders {
     /// The folder of the table.
     written: String,
-    /// The folders that its properties name.
+    /// The folders that the properties of the table name.
     named: Vec<String>,
-    /// The folder of its metadata, if a property names it.
+    /// The folder of the table's metadata, if a property names that folder.
     metadata: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Folders {
 pub struct Locator {
     /// The folder of the table, as an absolute path or a URL.
     root: String,
-    /// The folder that it was in when it was written, if its files moved from there.
+    /// The folder that the table was written in, if its files moved from there.
     written: Option<String>,
     /// Other folders of the table, in the same store.
     named: Vec<String>,
@@ -56,8 +56,8 @@ impl Folders {
     /// The folders of the table whose metadata is in the folder `metadata` of `root` now, which is an
     /// absolute path or a URL; and the locations that the user allows beside them.
     pub fn at(&self, root: &str, allowed: Vec<String>) -> Locator {
-        // If the table was moved, its files moved with it, so that they are below its present folder. It was
-        // not if a property says that its metadata belongs where it is.
+        // If the table was moved, its files moved with it, so that they are below its present folder. The
+        // table was not moved if a property names the folder that its metadata is in now.
         let is_kept_apart = self.metadata.as_ref().is_some_and(|folder| {
             let opened = format!("{root}/metadata");
             Address::parse(&opened).same(&Address::parse(folder))

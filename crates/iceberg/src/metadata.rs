@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub manifest_list: Option<String>,
     /// The locations of the manifests, which a table of the first version may have instead of a list.
     pub manifests: Option<Vec<String>>,
-    /// The number of the schema that was current.
+    /// The number of the schema that was current when the snapshot was made.
     pub(crate) schema_id: Option<i64>,
     /// The key with which the list of manifests is encrypted.
     pub(crate) key_id: Option<Json>,

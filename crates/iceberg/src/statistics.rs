@@ -99,7 +99,7 @@ struct Building {
 
 /// The least and the greatest value in each file.
 enum FileBounds {
-    /// Integers, or what stands for them: 0 and 1, days, microseconds.
+    /// Integers, or the integers that stand for values: 0 and 1 for booleans, days, or microseconds.
     Whole([Vec<Option<i64>>; 2]),
     Float([Vec<Option<f64>>; 2]),
     Text([Vec<Option<Box<[u8]>>>; 2]),
@@ -158,7 +158,7 @@ impl Building {
     }
 }
 
-/// Puts the bounds of a file in its place, both or neither.
+/// Puts the bounds of a file in its place. If one of the two is missing, neither is kept.
 fn put<T>(ends: &mut [Vec<Option<T>>; 2], file: usize, bounds: [Option<T>; 2]) {
     let [least, greatest] = bounds;
     let (least, greatest) = least.zip(greatest).unzip();
@@ -189,7 +189,7 @@ fn typed(numbers: Vec<Option<i64>>, data_type: &DataType) -> ArrayRef {
 }
 
 /// An integer, or the integer that stands for a value. Files that were written before their column was
-/// widened have shorter ones.
+/// widened have shorter integers.
 fn whole(data_type: &DataType, bytes: &[u8]) -> Option<i64> {
     let number = match *bytes {
         [flag @ (0 | 1)] if *data_type == DataType::Boolean => flag.into(),

@@ -206,7 +206,7 @@ class Arrays(Ragged):
     values : numpy.ndarray or Ragged
         The items of the first side of all rows.
     offsets : numpy.ndarray
-        Where each row begins among the items, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
+        Where each row begins in the items, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
     Examples
     --------

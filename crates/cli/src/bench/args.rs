@@ -116,9 +116,9 @@ pub(super) enum Until {
 
 /// The time limit of an unthrottled run, for the margin or for one point of a sweep.
 const FREE_TIME: Duration = Duration::from_secs(5);
-/// The most ranks that one machine runs.
+/// The largest number of ranks that a run simulates.
 const MAX_WORLD: u32 = 256;
-/// A larger number of threads is taken for a typing error.
+/// The largest number of threads for `--pressure`; a larger number is taken for a typing error.
 const MAX_PRESSURE_THREADS: usize = 4_096;
 
 impl Args {

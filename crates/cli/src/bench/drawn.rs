@@ -73,7 +73,7 @@ impl Drawn {
 }
 
 impl Busy {
-    /// The busy share in each second of the rank that fared worst in it.
+    /// For each second of the run, the busy share of the rank that was the least busy in that second.
     pub(super) fn by_second(&self) -> Vec<f64> {
         let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
         let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);

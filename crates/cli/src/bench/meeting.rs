@@ -1,7 +1,7 @@
 //! The barrier at which the ranks of a simulated run wait for each other after each step, as in an
 //! all-reduce.
 //!
-//! It is not `std::sync::Barrier`, because the others must not wait for ever when one rank fails.
+//! It is not `std::sync::Barrier`, because the other ranks must not wait for ever when one rank fails.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -49,7 +49,7 @@ pub(super) struct DataLayout {
     rows: u64,
     /// The number of columns that are read, and the number of columns in the data.
     columns: (usize, usize),
-    /// The bytes of all rows in memory, and so in a cache.
+    /// The bytes that all rows take in memory, and therefore in a cache.
     held: u64,
     window: WindowSizes,
 }

@@ -1,4 +1,4 @@
-//! The schema that Petastorm wrote beside the files. A loader decodes columns as it says.
+//! The schema that Petastorm wrote beside the files. A loader decodes columns as this schema says.
 
 use std::fmt;
 

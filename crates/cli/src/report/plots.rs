@@ -67,8 +67,8 @@ impl RunCourse {
         })
     }
 
-    /// The share of each bucket in which the training loop had its batch, on the rank that fared worst in it.
-    /// Between epochs there is no line.
+    /// Plots the share of each bucket in which the training loop had its batch, on the rank with the smallest
+    /// share. Between epochs there is no line.
     pub(super) fn utilisation(&self) -> String {
         let busy = |rank: &[Bucket]| rank.iter().map(Bucket::busy).collect::<Vec<_>>();
         let ranks: Vec<Vec<Option<f64>>> = self.ranks.iter().map(|rank| busy(rank)).collect();

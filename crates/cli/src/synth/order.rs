@@ -1,4 +1,4 @@
-//! The order for a data set: the kind of its rows, and their layout in files.
+//! The request for a data set: the kind of its rows, and their layout in files.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! The run of a saved position, which is that of a loader or of a mix.
+//! The run that a saved position belongs to: the run of a loader or of a mix.
 
 use std::fs;
 use std::path::Path;

@@ -23,7 +23,7 @@ use crate::units::counted;
 
 /// The column of the names that the files of a row share.
 const KEY: &str = "__key__";
-/// The characters of a text that a message shows.
+/// The number of characters of a text that a message shows.
 const SHOWN_CHARS: usize = 20;
 /// The column of the only image of each row.
 const IMAGE: &str = "image";
@@ -36,15 +36,15 @@ pub(super) struct Archives {
     schema: SchemaRef,
     /// The number of files that belong to no row.
     others: u64,
-    /// A row with two images, for which each ending of images is a column.
+    /// The index of the first row with two images, if there is one: each ending of images is then a column.
     with_two_images: Option<usize>,
 }
 
-/// Neighbouring files of a tar.
+/// A row: neighbouring files of a tar that share a name.
 struct TarRow {
     tar: usize,
     key: String,
-    /// By their endings in small letters.
+    /// The files of the row, by their endings in small letters.
     members: BTreeMap<String, Member>,
 }
 
@@ -222,7 +222,7 @@ impl RowSource for Archives {
 }
 
 impl TarRow {
-    /// The endings of its images.
+    /// The endings of the row's images.
     fn images(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str).filter(|ending| IMAGE_ENDINGS.contains(ending))
     }
@@ -332,8 +332,8 @@ fn split(name: &str) -> Option<(&str, String)> {
     is_row.then(|| (key, ending.to_ascii_lowercase()))
 }
 
-/// A column for each ending. Images are one column if no row has two of them (`has_one_image`). A dot would
-/// part a column from a field of it, and becomes an underscore.
+/// Makes a column for each ending. Images are one column if no row has two of them (`has_one_image`). A dot
+/// in a name becomes an underscore, because it would separate a column from one of its fields.
 fn columns(samples: &[TarRow], has_one_image: bool) -> Result<Vec<MemberColumn>> {
     let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
     let is_image = |ending: &str| IMAGE_ENDINGS.contains(&ending);

@@ -31,7 +31,7 @@ pub(super) struct ArrowFiles {
     schema: SchemaRef,
 }
 
-/// Either form of a file.
+/// The reader of a file, which has Arrow's file format or its stream format.
 enum ArrowBatches {
     File(FileReader<BufReader<File>>),
     Stream(StreamReader<BufReader<File>>),
@@ -76,8 +76,11 @@ impl TableSource for ArrowFiles {
         };
         while let Some(batch) = next()? {
             let batch = batch.map_err(|error| damaged(path, error))?;
-            let columns = batch.columns().iter().map(kept::array).collect();
-            // Later files may differ in their notes.
+            let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
+                kept::array(column).map_err(|error| error.at(place(path).column(field.name().as_str())))
+            });
+            let columns = columns.collect::<Result<_>>()?;
+            // The metadata of later files' schemas may differ, so batches get the schema of the first file.
             let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
             take(batch.map_err(|error| damaged(path, error))?)?;
@@ -148,7 +151,7 @@ fn check(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Whether Parquet has no place for values of a type, or for some in it.
+/// Whether Parquet has no place for values of a type, or of a type inside it.
 fn is_foreign(of: &DataType) -> bool {
     match of {
         DataType::Union(..) | DataType::FixedSizeBinary(0) | DataType::RunEndEncoded(..) => true,

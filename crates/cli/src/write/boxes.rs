@@ -28,10 +28,10 @@ pub(super) enum BoxForm {
     Shares,
 }
 
-/// An image and what is in it.
+/// An image, and the boxes of the objects in it.
 pub(super) struct AnnotatedImage {
     pub(super) path: PathBuf,
-    /// The path that is written.
+    /// The image's path as the column `path` has it.
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) boxes: Vec<[f32; 4]>,
@@ -142,7 +142,7 @@ fn schema(classes: &[String]) -> SchemaRef {
     Arc::new(Schema::new(fields).with_metadata(features))
 }
 
-/// Rows of that schema.
+/// Makes a batch of rows in the schema of annotated images.
 fn batch(schema: &SchemaRef, rows: &[ImageCells<'_>]) -> Result<RecordBatch> {
     let offsets = || OffsetBuffer::from_lengths(rows.iter().map(|row| row.boxes.len()));
     let sides: Float32Array = rows.iter().flat_map(|row| row.boxes.iter().flatten().copied()).collect();

@@ -43,7 +43,7 @@ pub(super) struct WrittenColumn {
 /// The meaning of a cell of text.
 #[derive(Clone, Copy, PartialEq)]
 enum CellForm {
-    /// Itself.
+    /// The text itself.
     Value,
     /// The path of a file, from the folder of the table.
     Path,
@@ -51,7 +51,7 @@ enum CellForm {
 }
 
 impl NamedColumns {
-    /// Whether a column stays text.
+    /// Whether the cells of a column are read as text, which may stand for bytes.
     pub(super) fn is_text(&self, name: &str) -> bool {
         [&self.text, &self.files, &self.base64].iter().any(|names| names.iter().any(|text| text == name))
     }
@@ -61,7 +61,7 @@ impl NamedColumns {
         [&self.files, &self.base64].iter().any(|names| names.iter().any(|text| text == name))
     }
 
-    /// The columns with what the user says of them.
+    /// The columns that were found, each with the meaning that the user gives its cells.
     pub(super) fn columns(&self, found: Vec<(String, ValueType, bool)>) -> Result<Vec<WrittenColumn>> {
         if found.is_empty() {
             return Err(Error::invalid("the rows have no columns").hint("there is nothing to write"));
@@ -102,7 +102,7 @@ pub(super) fn schema(columns: &[WrittenColumn]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Rows of a table whose columns hold `texts` and other values; `first` is the ordinal of the first row.
+/// Makes rows of a table from the `values` of its columns; `first` is the ordinal of the first row.
 pub(super) fn batch(
     columns: &[WrittenColumn],
     schema: &SchemaRef,
@@ -121,7 +121,7 @@ pub(super) fn batch(
         false => error,
     })?;
     RecordBatch::try_new(schema.clone(), cells).map_err(|error| {
-        // The columns were found in these rows.
+        // The schema was made from the same rows, so they fit it unless the file changed.
         Error::new(ErrorKind::Corrupt, format!("the file changed while it was read: {error}"))
             .at(place(table))
             .hint("remove what was written, and write it again")

@@ -129,7 +129,7 @@ fn look(path: &Path, wanted: &NamedColumns) -> Result<(Vec<CsvColumn>, u64)> {
     Ok((seen, rows))
 }
 
-/// Any two fields have a type: text if no other.
+/// Widens the type of a column by that of another field; the result is text if no other type holds both.
 fn join(of: &mut ValueType, other: &ValueType) {
     if *of != ValueType::Text && of.join(other.clone()).is_err() {
         *of = ValueType::Text;

@@ -10,9 +10,10 @@ use xxhash_rust::xxh3::Xxh3;
 use super::source::WriteSource;
 use crate::random::Random;
 
-/// The largest row group, unless the user says otherwise.
+/// The largest size of a row group in bytes, unless the user says otherwise.
 const ROW_GROUP_BYTES: u64 = 32 << 20;
-/// The smallest row group that a small source is divided into, so that ranks and the shuffle have a choice.
+/// The smallest size in bytes of the row groups that a small source is divided into, so that ranks and the
+/// shuffle have a choice.
 const SMALL_ROW_GROUP_BYTES: u64 = 1 << 20;
 /// The number of row groups that a small source is divided into.
 const MIN_ROW_GROUPS: u64 = 16;
@@ -22,7 +23,7 @@ const ROW_GROUPS_PER_FILE: usize = 16;
 /// The rows or tables that are written, in their order, and their division into files.
 pub(super) struct Division<'a> {
     source: &'a WriteSource,
-    /// The rows of a source that has them in any order.
+    /// The rows of the source in the order in which they are written; empty for a source of tables.
     pub(super) order: Vec<usize>,
     pub(super) row_group_bytes: u64,
     pub(super) parts: Vec<WrittenPart>,
@@ -31,9 +32,9 @@ pub(super) struct Division<'a> {
 /// A file that is written.
 #[derive(Debug, PartialEq)]
 pub(super) enum WrittenPart {
-    /// Rows of the order, divided into row groups.
+    /// The rows of each row group, as a range in [`Division::order`].
     Rows(Vec<Range<usize>>),
-    /// Files that are read from the first row to the last.
+    /// A range of the source's files, which are read from the first row to the last.
     Tables(Range<usize>),
 }
 

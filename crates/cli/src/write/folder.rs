@@ -75,7 +75,7 @@ impl FoundKind {
 }
 
 impl FoundKind {
-    /// The files in words.
+    /// The kind in words, in the plural.
     pub(super) fn noun(self) -> &'static str {
         match self {
             FoundKind::Mds => "shards of MDS",
@@ -88,7 +88,7 @@ impl FoundKind {
     }
 }
 
-/// The kind of a folder: images count only where most files are images, or nothing else is known.
+/// The kind of a folder's files. It is images only if most files are images, or if no other kind is found.
 pub(super) fn kind(found: &[DiskFile]) -> Option<FoundKind> {
     let count = |kind| found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(kind)).count();
     if count(FoundKind::Mds) > 0 && found.iter().any(|file| file.relative.contains(".mds")) {
@@ -140,7 +140,7 @@ fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Fou
             continue;
         }
         let relative = format!("{prefix}{name}");
-        // A link is what it leads to.
+        // A link counts as the file or folder that it leads to.
         let about = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
         if about.is_dir() {
             search(&path, &format!("{relative}/"), above, found)?;

@@ -21,12 +21,12 @@ use super::division::{Division, WrittenPart};
 use super::source::{RowSource, TableSource, WriteSource};
 use crate::parquet_files::{self, to_disk};
 
-/// Parquet that nests deeper is not read.
+/// The largest number of levels of a type that is written: Parquet that nests deeper cannot be read.
 const MAX_DEPTH: usize = 60;
-/// The threads that send files to a store.
+/// The number of threads that send files to a store.
 const SENDING_THREADS: usize = 2;
 
-/// All that decides what is written, and to where.
+/// Everything that decides which files are written, and where.
 pub(super) struct Job<'a> {
     pub(super) source: &'a WriteSource,
     pub(super) from: &'a Path,
@@ -52,7 +52,7 @@ pub(super) struct JobTotals {
 }
 
 impl Job<'_> {
-    /// Writes all files that are not there yet. `done` is called with the bytes that were read.
+    /// Writes all files that are not there yet. Calls `done` with the number of bytes that were read.
     pub(super) fn write(&self, done: &mut (dyn FnMut(u64) + Send)) -> Result<JobTotals> {
         for field in self.source.schema().fields() {
             if depth(field.data_type()) > MAX_DEPTH {
@@ -95,7 +95,7 @@ impl Job<'_> {
         Ok(output.written)
     }
 
-    /// A text that differs for any other job: what is read, and the options.
+    /// The text that identifies the job: it contains what is read, and the options.
     fn record(&self, division: &Division<'_>) -> String {
         let record = json!({
             "written_by": concat!("forebay ", env!("CARGO_PKG_VERSION")),
@@ -119,7 +119,7 @@ struct PartWriter<'a> {
     /// The names of files that an interrupted run completed.
     complete: BTreeSet<String>,
     written: JobTotals,
-    /// The rows that this run wrote.
+    /// The number of rows that this run has written.
     rows: AtomicU64,
 }
 
@@ -181,7 +181,7 @@ impl PartWriter<'_> {
             (WrittenPart::Tables(files), WriteSource::Tables(tables)) => {
                 self.write_tables(&**tables, files.clone(), &mut writer, done)?;
             }
-            // Parts are those of the source.
+            // The parts are always of the kind of the source, so these combinations do not occur.
             (WrittenPart::Rows(_), WriteSource::Tables(_))
             | (WrittenPart::Tables(_), WriteSource::Rows(_)) => {}
         }
@@ -252,7 +252,7 @@ fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// The levels of a type in Parquet, which has two for a list.
+/// The number of levels of a type in Parquet, where a list has two.
 fn depth(of: &DataType) -> usize {
     match of {
         DataType::Struct(fields) => {

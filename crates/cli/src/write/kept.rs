@@ -7,6 +7,8 @@ use forebay_arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Field, Schema, Time32MillisecondType,
     Time32SecondType, TimeUnit, TimestampMillisecondType, TimestampSecondType,
 };
+use forebay_arrow::names::TypeName;
+use forebay_base::{Error, Result};
 
 const MILLISECONDS_PER_SECOND: i32 = 1_000;
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
@@ -33,30 +35,63 @@ fn kept(of: &DataType) -> Option<DataType> {
     })
 }
 
-/// The values of a column in a unit that Parquet has. A moment that it cannot express is null.
-pub(super) fn array(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
+/// The values of a column in a unit that Parquet has.
+///
+/// # Errors
+/// A value is no number of milliseconds or whole days that Parquet can express.
+pub(super) fn array(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
         DataType::Timestamp(TimeUnit::Second, zone) => {
             let times = changed::<TimestampSecondType, TimestampMillisecondType>(values, |second| {
                 second.checked_mul(MILLISECONDS_PER_SECOND.into())
-            });
+            })?;
             Arc::new(times.with_timezone_opt(zone.clone()))
         }
         DataType::Time32(TimeUnit::Second) => {
             Arc::new(changed::<Time32SecondType, Time32MillisecondType>(values, |second| {
                 second.checked_mul(MILLISECONDS_PER_SECOND)
-            }))
+            })?)
         }
         DataType::Date64 => Arc::new(changed::<Date64Type, Date32Type>(values, |time| {
-            i32::try_from(time.div_euclid(MILLISECONDS_PER_DAY)).ok()
-        })),
+            let is_whole = time % MILLISECONDS_PER_DAY == 0;
+            i32::try_from(time / MILLISECONDS_PER_DAY).ok().filter(|_| is_whole)
+        })?),
         _ => values.clone(),
-    }
+    })
 }
 
 fn changed<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
     values: &ArrayRef,
     change: impl Fn(A::Native) -> Option<B::Native>,
-) -> PrimitiveArray<B> {
-    values.as_primitive::<A>().iter().map(|value| value.and_then(&change)).collect()
+) -> Result<PrimitiveArray<B>> {
+    let changed = |value: A::Native| {
+        change(value).ok_or_else(|| {
+            let cause = format!("{value:?} is no {} that fits {}", TypeName(&A::DATA_TYPE), TypeName(&B::DATA_TYPE));
+            Error::invalid(cause).hint("cast the column to whole numbers, which are written as they are")
+        })
+    };
+    values.as_primitive::<A>().iter().map(|value| value.map(changed).transpose()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{Date32Array, Date64Array, TimestampMillisecondArray, TimestampSecondArray};
+
+    use super::*;
+
+    #[test]
+    fn times_have_another_unit_and_none_becomes_null() {
+        let seconds = |values: Vec<Option<i64>>| Arc::new(TimestampSecondArray::from(values)) as ArrayRef;
+        let found = array(&seconds(vec![Some(-2), None])).unwrap();
+        assert_eq!(found.as_ref(), &TimestampMillisecondArray::from(vec![Some(-2_000), None]) as &dyn Array);
+        let error = array(&seconds(vec![Some(i64::MAX)])).unwrap_err().to_string();
+        assert!(error.contains(&i64::MAX.to_string()), "{error}");
+
+        let days = |values: Vec<i64>| Arc::new(Date64Array::from(values)) as ArrayRef;
+        let found = array(&days(vec![-MILLISECONDS_PER_DAY, MILLISECONDS_PER_DAY])).unwrap();
+        assert_eq!(found.as_ref(), &Date32Array::from(vec![-1, 1]) as &dyn Array);
+        for unfit in [1, i64::MAX - i64::MAX % MILLISECONDS_PER_DAY] {
+            array(&days(vec![unfit])).unwrap_err();
+        }
+    }
 }

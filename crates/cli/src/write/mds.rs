@@ -30,7 +30,7 @@ use super::source::TableSource;
 
 /// The shards of a folder and of those in it.
 pub(super) struct MdsShards {
-    /// The shards, each at the place of its file.
+    /// The files of the shards, each at the index of its shard in `shards`.
     files: Vec<DiskFile>,
     shards: Vec<Shard>,
     columns: Vec<MdsColumn>,
@@ -65,7 +65,7 @@ struct MdsIndex {
 struct MdsColumn {
     name: String,
     encoding: Encoding,
-    /// The bytes of each value; `None` if a sample says them.
+    /// The size of each value in bytes; `None` if each sample states the size of its value.
     bytes: Option<usize>,
 }
 
@@ -95,7 +95,7 @@ enum MdsNumber {
 }
 
 impl MdsShards {
-    /// Reads the indexes among the files.
+    /// Reads the index files among the files that were found.
     pub(super) fn open(found: &[DiskFile]) -> Result<Self> {
         let indexes = found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(FoundKind::Mds));
         let (mut files, mut shards): (Vec<DiskFile>, Vec<Shard>) = (Vec::new(), Vec::new());
@@ -129,7 +129,7 @@ impl MdsShards {
         Ok(MdsShards { files, shards, columns, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// The rows `first..first + rows` of a shard.
+    /// Makes a batch of these samples of a shard.
     fn batch(&self, samples: &[&[u8]]) -> Result<RecordBatch> {
         let mut values: Vec<Vec<&[u8]>> = vec![Vec::with_capacity(samples.len()); self.columns.len()];
         for sample in samples {
@@ -204,7 +204,7 @@ impl TableSource for MdsShards {
 }
 
 impl Shard {
-    /// The file of the shard, without compression if it is there so, and its size.
+    /// The path and the size of the shard's file: the uncompressed file if it exists, else the compressed one.
     fn stored(&self, index: &Path) -> Result<(PathBuf, u64)> {
         if self.format != "mds" {
             let cause = format!("the index lists shards of the format {:?}", self.format);
@@ -287,7 +287,7 @@ impl Encoding {
         })
     }
 
-    /// The bytes of each value, where all have as many.
+    /// The size of each value in bytes, if all values have the same size.
     fn fixed_bytes(&self) -> Option<usize> {
         match self {
             Encoding::Text | Encoding::Bytes => None,
@@ -369,7 +369,7 @@ impl MdsNumber {
         }
     }
 
-    /// The numbers whose bytes follow each other.
+    /// Makes an array of the numbers whose bytes follow each other in `bytes`.
     fn array(self, bytes: &[u8]) -> ArrayRef {
         macro_rules! numbers {
             ($array:ty, $of:ty) => {{
@@ -408,7 +408,7 @@ fn divide(raw: &[u8]) -> Result<Vec<&[u8]>> {
     (0..count).map(sample).collect()
 }
 
-/// Takes the first `bytes` of `rest` away, if it has as many.
+/// Takes the first `bytes` bytes of `rest` away; `None` if it has fewer.
 fn cut<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (first, others) = rest.split_at_checked(bytes)?;
     *rest = others;

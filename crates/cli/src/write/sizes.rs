@@ -9,7 +9,7 @@ use forebay_base::Result;
 
 use super::read::unreadable;
 
-/// The rows of a table that are read at once.
+/// The number of rows of a table that are read at once.
 pub(super) const BATCH_ROWS: usize = 1024;
 
 /// Reads a file, without the compression that the end of its name shows.

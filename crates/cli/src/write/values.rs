@@ -16,7 +16,7 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::Result;
 use serde_json::Value;
 
-/// The largest whole number up to which float64 has all of them.
+/// The largest number up to which float64 holds every whole number.
 const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 /// The largest whole number of int64.
 const MAX_SIGNED: u64 = i64::MAX as u64;
@@ -59,7 +59,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// Two values of one column that no type holds.
+/// Two values of one column that no single type holds.
 pub(super) struct Clash {
     /// The place inside the column, such as `.box[]`; empty for the column itself.
     pub(super) inside: String,
@@ -118,7 +118,7 @@ impl ValueType {
         }
     }
 
-    /// The type of a number that is, or is not, one of int64 and one of uint64.
+    /// The type of a number, whose value in int64 and in uint64 is given, as far as it fits these types.
     fn of_number(signed: Option<i64>, unsigned: Option<u64>) -> ValueType {
         match (signed, unsigned) {
             (_, Some(most)) => ValueType::Whole { least: 0, most },
@@ -127,7 +127,7 @@ impl ValueType {
         }
     }
 
-    /// Whether float64 has all these numbers.
+    /// Whether float64 holds all whole numbers from `least` to `most`.
     fn is_exact(least: i64, most: u64) -> bool {
         least.unsigned_abs().max(most) <= MAX_EXACT
     }
@@ -199,7 +199,7 @@ fn struct_fields(fields: &BTreeMap<String, ValueType>) -> Fields {
     fields.iter().map(|(name, field)| Field::new(name, field.data_type(), true)).collect()
 }
 
-/// The values of a column of JSON; `None` where a row lacks it.
+/// Makes an array of the values of a column of JSON; a value is `None` if its row lacks the column.
 pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<ArrayRef> {
     let some = |value: &Option<&Value>| value.is_some_and(|value| !value.is_null());
     Ok(match of {
@@ -250,7 +250,8 @@ pub(super) fn from_json(values: &[Option<&Value>], of: &ValueType) -> Result<Arr
     })
 }
 
-/// The fields of a column of CSV. An empty field is null, but for text, where it is empty.
+/// Makes an array of the fields of a column of CSV. An empty field is null, except in a column of text, where
+/// it is an empty text.
 pub(super) fn from_fields<'a>(fields: impl Iterator<Item = Option<&'a str>>, of: &ValueType) -> ArrayRef {
     let filled = |field: Option<&'a str>| field.filter(|field| !field.is_empty());
     match of {

@@ -15,9 +15,9 @@ use super::folder::{self, FoundKind};
 use super::read::{place, read_file, unreadable};
 use crate::units::counted;
 
-/// Programs round shares to a little above 1.
+/// The largest share that is accepted: programs round shares to a little above 1.
 const MAX_SHARE: f32 = 1.001;
-/// How many folders up it is looked for.
+/// How many folders above the given one the file with the names of the classes is looked for.
 const MAX_FOLDERS_UP: usize = 3;
 
 /// A line of annotations.
@@ -113,7 +113,7 @@ fn labels_of(image: &Path) -> PathBuf {
     moved.with_extension("txt")
 }
 
-/// The boxes of a file of annotations; `None` if there is none.
+/// The boxes of a file of annotations; `None` if there is no such file.
 fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -25,7 +25,7 @@ fn field(name: &str, dtype: Dtype, shape: &[Option<u64>], codec: Option<Codec>, 
     Field { name: name.to_owned(), dtype, shape: shape.to_vec(), codec, nullable }
 }
 
-/// The fields of that schema.
+/// The fields of the schema in [`WRITTEN`].
 fn expected() -> Vec<Field> {
     let scalar = |spark_type| Some(Codec::Scalar(spark_type));
     let jpeg = Some(Codec::CompressedImage { format: "jpeg".to_owned(), quality: Some(90) });
