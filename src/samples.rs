@@ -206,7 +206,7 @@ pub(crate) trait EpochKinds: fmt::Debug + Send + Sync {
     /// number of the epoch alone.
     fn of_epoch(self: Arc<Self>, seed: u64, epoch: u64) -> (Arc<dyn SampleKind>, Arc<[u32]>);
 
-    /// The bytes of the lists that a row group has in an epoch, for each of its samples.
+    /// The bytes that each sample takes in the list of samples that a row group has in an epoch.
     fn listed_bytes(&self) -> u64;
 
     /// The memory that all epochs take together, in bytes.

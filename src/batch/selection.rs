@@ -63,7 +63,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The row after the last one; `None` if a run cannot go on there.
+    /// The row after the last one; `None` if its number would be too large.
     pub(super) fn end(&self) -> Option<u32> {
         self.start.checked_add(self.rows)
     }
@@ -598,7 +598,7 @@ mod tests {
         }
     }
 
-    /// The parts give their rows in order. There are two parts to an array here, with more rows than fit into
+    /// The parts give their rows in order. An array has two parts in this test, with more rows than fit into
     /// one block.
     #[test]
     fn rows_that_are_interleaved_come_in_their_order() {
@@ -637,7 +637,7 @@ mod tests {
         assert!(row_by_row.into_iter().eq(expected));
     }
 
-    /// The parts are small, with forty to an array here, and some have nulls.
+    /// The parts are small in this test, with forty in an array, and some have nulls.
     #[test]
     fn rows_of_many_small_parts_come_in_their_order() {
         const PARTS: u32 = 200;

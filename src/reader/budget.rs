@@ -70,7 +70,7 @@ impl Budget {
         Permit { permit, books: self.books.clone() }
     }
 
-    /// Takes `bytes` if they are free.
+    /// A permit for `bytes`, if they are free at present.
     pub(crate) fn take(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
         Some(self.granted(permit))

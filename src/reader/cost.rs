@@ -1,6 +1,6 @@
 //! The memory that reading a row group takes, or reading a part of one.
 
-/// The bytes that a row group takes, or a piece of one.
+/// The bytes of memory that reading a row group takes, or reading a piece of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// The bytes of the column chunks, or of the pages that are read.

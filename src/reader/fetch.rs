@@ -117,7 +117,7 @@ struct Granted {
 pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: FetchOutcome,
-    /// The heads into which its samples continue.
+    /// The heads in which the samples of the part continue.
     pub(crate) heads: Vec<FetchedHead>,
     pub(crate) permit: Permit,
     /// The record of the part in the monitor.
@@ -138,7 +138,7 @@ pub(crate) enum FetchOutcome {
     Rows(Kept, Option<CacheWriter>),
     /// The rows of the row group, which stay in memory.
     Staying(Staying),
-    /// No rows, with the reason: they are to be skipped.
+    /// No rows, and the reason why they are skipped.
     Lost(Error),
 }
 

@@ -117,7 +117,7 @@ pub(super) struct StoredPage {
 }
 
 impl StoredPage {
-    /// The range of its content.
+    /// The range of the page's content in its chunk.
     #[inline]
     pub(super) fn body(&self) -> Range<usize> {
         self.begin..self.begin + self.page.compressed as usize
@@ -270,7 +270,7 @@ impl Chunk<'_> {
             )));
         }
         let Leaf { max_repetition, max_definition, .. } = *self.leaf;
-        // Both parts are in bounds, since their sum is.
+        // Both kinds of levels are in bounds, since the sum of their lengths is.
         let (levels, values) = (&body[..page.levels as usize], page.values as usize);
         let (repetition, definition) = levels.split_at(page.repetition as usize);
         for (runs, max) in [(repetition, max_repetition), (definition, max_definition)] {

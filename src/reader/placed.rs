@@ -7,7 +7,7 @@ use forebay_arrow::array::RecordBatch;
 use super::budget::Permit;
 use crate::cache::Entry;
 
-/// The rows in one place.
+/// Rows that lie in one place: in memory of this process, or in a mapped file.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,

@@ -157,7 +157,7 @@ impl RowCache {
         }
     }
 
-    /// The rows of a row group from the cache, if they are there now.
+    /// The rows of a row group from the cache, if they are cached by now.
     pub(crate) fn found(
         &self,
         store: &Store,

@@ -171,7 +171,8 @@ fn read_each(readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch
     let mut left = limit;
     for reader in readers {
         let place = Place::file(reader.file.location.clone()).row_group(reader.stored.index);
-        // Codes are those of all row groups or of none.
+        // A column must be codes in all joined row groups or in none, so codes are read only from a single
+        // one.
         let coded = reader.coded.filter(|_| is_one);
         let batch = read(vec![RowGroupReader { coded, ..reader }], left).map_err(|error| error.at(place))?;
         left = left.saturating_sub(batch.get_array_memory_size() as u64);
@@ -195,7 +196,8 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let columns = &footer.columns;
     let roots = columns.roots(projection.columns());
     let leaves = columns.leaves(projection);
-    // If rows are selected, they are few, or they are a row group that is dealt in two parts.
+    // Selected rows are left to the Parquet crate: they are few, or belong to a row group that is dealt in
+    // two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];

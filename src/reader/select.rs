@@ -66,7 +66,7 @@ impl Scanner {
         Scanner { reads: reads.clone(), budget: Budget::new(limit), limit, least }
     }
 
-    /// The scanner with these columns.
+    /// The scanner, which reads the columns `names` instead.
     pub(crate) fn of_columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Self> {
         let projection = Arc::new(self.catalog().project(names)?);
         Ok(Scanner { reads: self.reads.of_columns(projection), ..self.clone() })
@@ -242,7 +242,7 @@ async fn prune_file(
         }
     }
     let mut decided = Vec::new();
-    // The stored row groups so far of the row group whose turn it is.
+    // The stored row groups examined so far, all of the row group whose turn it is.
     let mut of_group: Vec<(StoredGroup, PrunedRows, GroupIndex)> = Vec::new();
     // As many indexes as take little memory are read at once.
     let mut rest = &stored[..];

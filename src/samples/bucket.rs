@@ -41,7 +41,7 @@ pub struct Bucket {
     rows: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
-    /// The field is left out of positions if it has its default.
+    /// Whether each epoch makes other buckets. Positions leave the field out if it has its default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     reshuffle: bool,
 }
@@ -157,7 +157,7 @@ pub(crate) struct BucketGroup {
 }
 
 impl BucketGroup {
-    /// Buckets of these rows, which end at these places among them.
+    /// Buckets of `rows`, which end at the places `ends` among them.
     pub(super) fn new(mut rows: Vec<u32>, ends: Vec<u32>) -> Self {
         // Within a bucket, rows come in the order in which they are stored.
         let mut from = 0;

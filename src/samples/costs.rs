@@ -45,7 +45,7 @@ fn at(of_rows: &[Vec<u32>], mut row: u32) -> u32 {
     NO_LENGTH
 }
 
-/// The cost of a row; nothing where it has none.
+/// The cost of a row with this length; 0 if the row has no length.
 fn of_row(length: u32) -> f32 {
     if length == NO_LENGTH { 0.0 } else { length as f32 }
 }

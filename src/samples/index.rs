@@ -34,8 +34,8 @@ enum Epochs {
     Drawn(Arc<dyn EpochKinds>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
 }
 
-/// How many drawn epochs are kept: the current one, the one that is being prepared, and one for other
-/// questions.
+/// How many drawn epochs are kept: the current one, the one that is being prepared, and one more for
+/// questions about any other epoch.
 const EPOCHS_KEPT: usize = 3;
 
 impl SampleIndex {

@@ -8,7 +8,7 @@ use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::Vectors;
 use forebay_base::Error;
 
-/// The length that stands for a row without one.
+/// The number that stands for the length of a row that has none.
 pub(crate) const NO_LENGTH: u32 = u32::MAX;
 
 /// The length of each row; [`NO_LENGTH`] for a row without one.
@@ -64,7 +64,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
     Ok(lengths)
 }
 
-/// The lengths of the rows in order; `None` for a row without one.
+/// The lengths of the rows in order; `None` for a row without a length.
 type Found<'a> = Box<dyn Iterator<Item = Option<i128>> + 'a>;
 
 fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -> Found<'a> {

@@ -62,7 +62,7 @@ pub struct Pack {
     eos: Option<PackValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
-    /// The field is left out of positions if it has its default.
+    /// How far split lists continue. Positions leave the field out if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -61,7 +61,7 @@ pub struct Window {
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
-    /// The field is left out of positions if it has its default.
+    /// How far a window continues. Positions leave the field out if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]

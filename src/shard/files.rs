@@ -107,7 +107,7 @@ impl SavedFiles {
 struct DifferingFiles {
     /// The numbers of the files that were added.
     added: BTreeSet<usize>,
-    /// The part of the sums that these files do not account for.
+    /// The part of the differences that the added files do not explain.
     rest: Vec<u32>,
 }
 

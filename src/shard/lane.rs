@@ -89,7 +89,8 @@ pub(super) enum Opening {
 #[derive(Debug)]
 pub(super) struct Lane {
     parts: Arc<[Part]>,
-    /// The rows in the parts before each part, and after the last: one element longer than `parts`.
+    /// The number of rows before each part, then the number of rows in all parts: one element longer than
+    /// `parts`.
     pub(super) before: Arc<[u64]>,
     pub(super) rule: Rule,
 }
@@ -214,7 +215,7 @@ impl Lane {
         left.min(self.parts.len())
     }
 
-    /// The tick after the last one.
+    /// The tick after the last one of the lane.
     fn end(&self) -> usize {
         self.parts.len().checked_sub(1).map_or(0, |last| last + self.stay(last))
     }
@@ -331,7 +332,7 @@ impl Lane {
     /// The slot that deals the lane's row `at`.
     pub(super) fn slot_of(&self, at: u64) -> usize {
         let (mut low, mut high) = (0, 1);
-        // Usually the epoch is at its beginning.
+        // Most searches are for a row near the beginning of the epoch, so the search begins there.
         while high < self.slots() && self.slot_start(high) <= at {
             (low, high) = (high, 2 * high);
         }

@@ -41,7 +41,7 @@ impl EpochOrder {
         self.lanes.len()
     }
 
-    /// A lane, by its number. Their lengths differ by at most one row.
+    /// The lane with this number. The lengths of lanes differ by at most one row.
     pub(super) fn lane(&self, number: u32) -> &Arc<Lane> {
         self.lanes.lane(number)
     }

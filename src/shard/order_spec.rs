@@ -23,7 +23,7 @@ pub struct OrderSpec {
     /// For each row group that is read in pieces, the selected rows at which its pieces begin, except the
     /// first. In stored order this changes nothing but the parts; a shuffle treats each piece as a row group.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
-    /// The rows of its epochs that are skipped.
+    /// The rows that are skipped in epochs of this order.
     pub(crate) skipped: Arc<[SkippedRows]>,
     /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(super) portion: Option<Portion>,
@@ -69,7 +69,7 @@ impl OrderSpec {
         self.with_costs(Some(Arc::new(CostRanks::new(costs))))
     }
 
-    /// The same order, arranged by these ranks.
+    /// The same order, arranged by these ranks of its rows by cost; not arranged by cost if there are none.
     #[must_use]
     pub(crate) fn with_costs(self, costs: Option<Arc<CostRanks>>) -> Self {
         OrderSpec { costs, ..self }
@@ -88,7 +88,7 @@ impl OrderSpec {
         &self.cuts
     }
 
-    /// The same order with these rows of its epochs skipped.
+    /// The same order with these rows skipped in its epochs.
     #[must_use]
     pub(crate) fn with_skipped(self, skipped: Arc<[SkippedRows]>) -> Self {
         OrderSpec { skipped, ..self }

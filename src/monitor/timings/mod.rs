@@ -27,7 +27,7 @@ pub(crate) const STAGES: usize = Stage::ALL.len();
 /// The work of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// The number of its tasks that run now.
+    /// The number of tasks of the stage that run now.
     pub(super) running: u32,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
@@ -39,9 +39,9 @@ pub(crate) struct Work {
 /// The time that a stage did not work although an epoch was under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
-    /// Time without anything to do.
+    /// The time without anything to do, in nanoseconds.
     pub(crate) starved: u64,
-    /// Time without space for results.
+    /// The time without space for results, in nanoseconds.
     pub(crate) blocked: u64,
 }
 

@@ -13,7 +13,7 @@ use super::rows::Rows;
 use super::truth::Truth;
 use super::{Op, Operand, Value, evaluate};
 
-/// The number in one row.
+/// The value of an operand in one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     /// No number: the result for a null, or for an integer divided by 0.

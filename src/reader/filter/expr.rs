@@ -84,42 +84,42 @@ pub fn row_fraction_by(column: impl Into<String>, fraction: f64, seed: u64) -> E
 }
 
 impl Operand {
-    /// True if both are equal.
+    /// True if both sides are equal.
     pub fn eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Eq, other)
     }
 
-    /// True if both are not equal. NaN is not equal to anything.
+    /// True if both sides are not equal. NaN is not equal to anything.
     pub fn not_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::NotEq, other)
     }
 
-    /// True if this is less than the other.
+    /// True if this side is less than the other.
     pub fn lt(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Less, other)
     }
 
-    /// True if this is less than or equal to the other.
+    /// True if this side is less than or equal to the other.
     pub fn lt_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::LessEq, other)
     }
 
-    /// True if this is greater than the other.
+    /// True if this side is greater than the other.
     pub fn gt(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::Greater, other)
     }
 
-    /// True if this is greater than or equal to the other.
+    /// True if this side is greater than or equal to the other.
     pub fn gt_eq(self, other: impl Into<Operand>) -> Expr {
         self.compare(Op::GreaterEq, other)
     }
 
-    /// True if this is one of these values; false for null.
+    /// True if this side is one of `values`; false for null.
     pub fn in_list<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
         self.compare(Op::In, Value::List(values.into_iter().map(Into::into).collect()))
     }
 
-    /// True if this is null: a column of any type, or arithmetic on null.
+    /// True if this side is null: a column of any type, or arithmetic on null.
     pub fn is_null(self) -> Expr {
         Expr(Node::IsNull(self))
     }

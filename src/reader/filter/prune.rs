@@ -36,7 +36,7 @@ pub(super) struct SeenGroup<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) group: &'a Group,
     pub(super) stored: StoredGroup,
-    /// The whole footer of its file.
+    /// The whole footer of the row group's file.
     pub(super) footer: Option<&'a ParquetMetaData>,
     pub(super) index: Option<&'a GroupIndex>,
     /// The row whose pages are examined, if page statistics are used.
@@ -44,7 +44,7 @@ pub(super) struct SeenGroup<'a> {
 }
 
 impl Seen<'_> {
-    /// The truth values that a condition may have for these rows.
+    /// The truth values that a condition may have for the rows of which these facts are known.
     pub(super) fn node(&self, node: &Node) -> Outcomes {
         if let Some(term) = node.test() {
             return self.term(term);

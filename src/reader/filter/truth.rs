@@ -157,7 +157,7 @@ impl Not for Outcomes {
     }
 }
 
-/// The rows of a row group that match, according to its statistics.
+/// How many rows of a row group match according to its statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGroupMatch {
     /// No row matches.

@@ -69,7 +69,7 @@ impl<'a> Runs<'a> {
         Some(())
     }
 
-    /// The bytes after the runs so far.
+    /// The bytes after the runs that were read so far.
     pub(in crate::reader) fn rest(&self) -> &'a [u8] {
         self.rest
     }

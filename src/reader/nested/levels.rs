@@ -28,7 +28,7 @@ pub(super) enum NodeLevels {
     List(u8),
 }
 
-/// A node while its leaf's levels are decoded.
+/// The values and nulls of a node that were decoded so far from the levels of its leaf.
 struct Decoded {
     levels: NodeLevels,
     /// Whether a value may be missing.
@@ -37,7 +37,7 @@ struct Decoded {
     /// The offsets of lists, and the number of their items.
     offsets: Vec<i32>,
     items: usize,
-    /// Whether the last level so far has an item of the list.
+    /// Whether the last level that was read stands for an item of the list.
     had_item: bool,
 }
 

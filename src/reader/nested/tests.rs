@@ -23,7 +23,7 @@ use crate::reader::pages;
 
 const ROWS: usize = 600;
 
-/// A type that is nested up to this depth, with the fields of everything in it nullable or not.
+/// A random type that is nested up to this depth, with fields that are nullable or not.
 fn random_type(depth: u64, random: &mut RandomNumbers) -> DataType {
     let field = |name: &str, data_type, random: &mut RandomNumbers| {
         Arc::new(Field::new(name, data_type, random.next().is_multiple_of(2)))

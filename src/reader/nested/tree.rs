@@ -38,7 +38,7 @@ pub(super) struct Branch<'a> {
     pub(super) field: &'a Field,
     pub(super) column: &'a ColumnDescriptor,
     pub(super) levels: LeafLevels,
-    /// The number of nodes that it shares with the leaf before it.
+    /// The number of nodes, from the root on, that this path shares with that of the leaf before.
     pub(super) shared: usize,
 }
 

@@ -30,7 +30,7 @@ struct KeptChunk {
 struct KeptPage {
     /// The number of values, including nulls.
     values: usize,
-    /// Whether all of them are stored, so that the page has no definition levels here.
+    /// Whether all values of the page are stored, so that it has no definition levels here.
     are_stored: bool,
     /// The number of bytes of the page's repetition levels, then of its definition levels.
     repetition: usize,

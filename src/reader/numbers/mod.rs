@@ -64,7 +64,7 @@ pub(super) struct NumberColumn<'a>(Width<'a>);
 
 /// A column, by the number of bytes of a value in the array.
 enum Width<'a> {
-    /// Values of any other number of bytes.
+    /// Values that have neither 1, 2, 4 nor 8 bytes.
     Many(Stored<'a>),
     One(Typed<'a, u8>),
     Two(Typed<'a, u16>),

@@ -77,7 +77,7 @@ fn lists_of(data_type: &DataType, nulls: u64, random: &mut RandomNumbers) -> Arr
 
 fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let items = numbers_of(data_type, ROWS * length as usize, if nulls == 3 { 0 } else { nulls }, random);
-    // One list has no nulls among its items.
+    // The field of the items is nullable only if there are nulls.
     let item = Arc::new(Field::new("item", data_type.clone(), items.null_count() > 0));
     let valid: Vec<bool> = (0..ROWS).map(|_| random.next() % 100 >= nulls).collect();
     let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
@@ -101,7 +101,7 @@ fn decode(field: &Field, chunks: &[&CheckedChunk<'_>]) -> Option<ArrayRef> {
     decode_as(field, None, chunks)
 }
 
-/// The rows of column chunks as codes, if there are any.
+/// The rows of column chunks, as codes if `codes` are given.
 fn decode_as(
     field: &Field,
     codes: Option<&dyn CodeValues>,

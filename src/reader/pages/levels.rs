@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// After damage to a byte there is a run of impossible levels, or groups end within the values.
+    /// The levels are damaged in one byte: a run has an impossible level, or groups end within the values.
     #[test]
     fn levels_that_make_no_sense_do_not_count() {
         assert_eq!(count(&[8, 1, 8, 2], 1, 8), 4);

@@ -54,7 +54,7 @@ struct Siblings {
     depth: Depth,
 }
 
-/// The structures around a leaf, by their depth.
+/// For each structure around a leaf, its depth and a summary of its rows and items.
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {
