@@ -41,7 +41,7 @@ pub(super) struct Source {
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
     pub(super) sizing: Sizing,
-    /// The order that was asked for last.
+    /// The order that a question about rows needed last, kept for the next question.
     pub(super) asked: LastAsked,
     /// The order in force: a restored position brings its own lanes and window.
     pub(super) order: Mutex<OrderSpec>,
@@ -65,7 +65,7 @@ pub(super) struct Source {
     pub(super) tiers: Option<Arc<Tiers>>,
     /// The cache, if it keeps nothing. `tiers` is `None` then.
     pub(super) unkept: Option<Unkept>,
-    /// The number of rows in the data sets before it.
+    /// The number of rows in the data sets of the sources before it.
     pub(super) first_number: u64,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Begun {
     pub(super) generation: u64,
     /// The number of bad rows left out before the row at which it continues.
     pub(super) skipped: u64,
-    /// The key of its plan, and the key of the one that is prepared.
+    /// The key of the pass's plan, and the key of the pass that is prepared to follow, if there is one.
     pub(super) keys: Vec<PrefetchKey>,
     /// Whether rows that are denied from a step of the pass on are left out of the whole pass, because its
     /// first row fills other batches.
@@ -103,7 +103,7 @@ pub(super) struct Unkept {
     pub(super) why: String,
 }
 
-/// The options that the user left open.
+/// Whether the user left these options open, so that the loader or a position sets them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) lanes: bool,
@@ -112,13 +112,13 @@ pub(super) struct Open {
 }
 
 impl Source {
-    /// Its cache, whether it keeps anything or not.
+    /// The source's cache, whether it keeps anything or not.
     pub(super) fn cache(&self) -> Option<&DiskCache> {
         let row_cache = self.fetcher.reads.row_cache.as_ref();
         row_cache.map(|row_cache| row_cache.cache()).or(self.unkept.as_ref().map(|unkept| &unkept.cache))
     }
 
-    /// The source in an order, for a summary of its reads.
+    /// The parts of the source that a plan needs to sum up its reads in an order.
     pub(super) fn planned<'a>(&'a self, order: &'a OrderSpec) -> Planned<'a> {
         let Source { selected: samples, fetcher, sizing, unkept, .. } = self;
         let read_again = unkept.as_ref().map(|unkept| &*unkept.why);

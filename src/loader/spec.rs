@@ -1,4 +1,5 @@
-//! The options of a loader as one value, which Rust, Python and the program fill, and which a loader returns.
+//! The options of a loader as one value, which Rust, Python and the command-line program fill, and which a
+//! loader returns.
 //!
 //! An option is written here once. The builder has a method for it, Python passes its keywords unchanged, and
 //! the program has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
@@ -223,7 +224,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl LoaderSpec {
-    /// The default number of rows in a batch: in Rust, in Python and in the program.
+    /// The default number of rows in a batch: in Rust, in Python and in the command-line program.
     pub const BATCH_SIZE: u64 = 32;
     /// The most [`threads`](Self::threads): more threads than any machine has processors would only cost
     /// memory.

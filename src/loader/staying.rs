@@ -16,7 +16,8 @@ pub(super) struct StayingParts {
     memory: Arc<RowMemory>,
     samples: Arc<EpochSamples>,
     deals: Arc<Deals>,
-    /// The parts that enter with the steps of the plan. The walk is made where the first one is asked for.
+    /// The parts that enter with the steps of the plan. The walk is made on the thread that asks for the
+    /// first part.
     entering: Box<dyn Iterator<Item = Part> + Send>,
 }
 

@@ -107,8 +107,8 @@ pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
 /// The threads that decode images without a loader, and the process that has them.
 static SHARED: Mutex<Option<(Process, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// This many threads that decode images without a loader; `None` means one for each processor that the
-/// process may use. They stay for the next call that asks for as many.
+/// A pool of `threads` threads that decode images without a loader; `None` means one for each processor that
+/// the process may use. The pool stays for the next call that asks for as many threads.
 ///
 /// # Errors
 /// Fails if the threads cannot be started.

@@ -19,14 +19,14 @@ use crate::reader::reads::Reads;
 const SAMPLED_CELLS: usize = 16;
 /// The shortest epoch that is measured, in seconds.
 const MIN_EPOCH_SECONDS: f64 = 0.2;
-/// The least share of its time that a consumer waits if another form is needed. A smaller share may be the
-/// wait for the first batch of a short epoch.
+/// Another form is chosen only if the consumer waits for at least this share of its time. A smaller share may
+/// be the wait for the first batch of a short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
-/// How many times as fast as cells come now the disk must deliver them.
+/// The disk must deliver cells at least this many times as fast as they come now.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
 /// The largest share of the decoding that a form may leave to be worth its disk space.
 const MAX_DECODING_LEFT: f64 = 0.5;
-/// The least part of the rate of stored cells that a form must give; below it, the form is abandoned.
+/// A form is abandoned if it gives less than this part of the rate that cells in stored form gave.
 const MIN_RATE_KEPT: f64 = 0.95;
 
 /// Chooses the form for one loader.
@@ -63,7 +63,7 @@ struct EpochStart {
     counters: Counters,
 }
 
-/// The counts of the monitor.
+/// Counts of the monitor, from whose differences an epoch is measured.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
     /// The number of cells that were decoded.
@@ -81,7 +81,7 @@ struct Measured<'a> {
     rows: u64,
     /// The rate of the last epoch, in rows a second.
     rate: f64,
-    /// The bytes that the entries may take.
+    /// The bytes that the entries of the cache may take.
     room: u64,
     /// The bytes that the page cache keeps.
     page_cache: u64,
@@ -178,7 +178,7 @@ impl Counters {
     }
 }
 
-/// Whether the first and the last row group are kept in a form.
+/// Whether the cache holds the first and the last row group in a form.
 fn is_kept(reads: &Reads, form: &Arc<CacheForm>) -> bool {
     let Reads { store, catalog, projection, row_cache: Some(row_cache), .. } = reads else {
         return false;
@@ -204,7 +204,7 @@ impl Measured<'_> {
         })
     }
 
-    /// The first form that saves enough, fits on the disk, and is read from it fast enough.
+    /// The index of the first form that saves enough, fits on the disk, and is read from it fast enough.
     fn choice(&self) -> Option<usize> {
         self.costs.iter().position(|cost| {
             let all = cost.bytes * self.rows as f64;

@@ -13,7 +13,7 @@ use super::deny::Deny;
 use super::prefetch::PrefetchKey;
 use crate::shard::Split;
 
-/// The rows that a source withholds, with the step of the run from which it does.
+/// The rows that a source withholds, with the step of the run from which on it withholds them.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     /// The changes, by ascending steps.
@@ -31,13 +31,13 @@ struct Change {
     digest: Option<String>,
 }
 
-/// The rows that are withheld in a pass. Each list has the row of the pass at which the first step begins
-/// that withholds it.
+/// The lists of rows that are withheld in a pass, each with the row of the pass from which on it holds, at
+/// which a step begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
 
 impl OfPass {
-    /// The rows that the last step of the pass withholds, withheld from its first step on.
+    /// The rows that are withheld in the last step of the pass, but from the pass's first step on.
     pub(super) fn throughout(mut self) -> Self {
         OfPass(self.0.pop().map(|(_, rows)| (0, rows)).into_iter().collect())
     }

@@ -85,7 +85,7 @@ pub struct NextStats {
 pub struct NextBin {
     /// The longest duration in this bin, in seconds.
     pub up_to: f64,
-    /// Calls that took this long, and longer than the bin before.
+    /// The number of calls that took at most this long, and longer than the bin before.
     pub calls: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct MemoryStats {
     pub row_groups_peak: u64,
     /// The bytes of rows that stay in memory from one epoch to the next.
     pub staying: u64,
-    /// The number of rows that epochs had from there, and did not read.
+    /// The number of rows that epochs took from memory, and did not read.
     pub staying_rows: u64,
 }
 
@@ -138,7 +138,7 @@ pub struct MemoryStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStats {
-    /// The rows of the source in the batches that this rank took so far.
+    /// The number of rows of the source in the batches that this rank took so far.
     pub rows: u64,
 }
 
@@ -174,7 +174,7 @@ pub struct Stats {
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
-    /// The same calls by duration, ten bins to each power of ten.
+    /// The calls of `next()` by their duration, in ten bins to each power of ten.
     pub next_histogram: Vec<NextBin>,
     /// The time of the training loop over the course of the run.
     pub timeline: Timeline,

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// The least share of the time that a training loop waits unless it is the bottleneck itself.
+/// A training loop that waits for less than this share of the time is the bottleneck itself.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
-/// The least share of its time that fetching waits for memory for which more memory is advised.
+/// More memory is advised if fetching waits for memory for at least this share of its time.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
 /// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it
