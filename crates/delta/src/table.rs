@@ -55,8 +55,8 @@ pub struct TableFile {
     pub partition: u32,
     /// The number of rows, including deleted ones, if the log has it.
     pub rows: Option<u64>,
-    /// The id of the file's first row, if the table tracks row ids. The ids of the other rows follow it, unless
-    /// the file stores ids in the table's [column](Table::row_id_column) for them.
+    /// The id of the file's first row, if the table tracks row ids. The ids of the other rows follow it,
+    /// unless the file stores ids in the table's [column](Table::row_id_column) for them.
     pub first_row_id: Option<i64>,
     /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,

@@ -17,8 +17,8 @@ pub struct Table {
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, in the order of their locations.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns for which the manifests have some, by the names of the columns. Each file
-    /// has its index in them in [`listed`](TableFile::listed).
+    /// The statistics of the columns for which the manifests have some, by the names of the columns. Each
+    /// file has its index in them in [`listed`](TableFile::listed).
     pub statistics: BTreeMap<String, ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,
@@ -37,8 +37,8 @@ pub struct TableFile {
     pub rows: u64,
     /// The number of row groups, if the manifest says where they begin.
     pub row_groups: Option<usize>,
-    /// The id of the file's first row, if the table tracks row ids. The ids of the other rows follow it, unless
-    /// the file stores ids in the [column](crate::ROW_ID_COLUMN) for them.
+    /// The id of the file's first row, if the table tracks row ids. The ids of the other rows follow it,
+    /// unless the file stores ids in the [column](crate::ROW_ID_COLUMN) for them.
     pub first_row_id: Option<i64>,
     /// The index of the file in [`statistics`](Table::statistics).
     pub listed: u32,

@@ -204,7 +204,7 @@ impl TableSource for MdsShards {
 }
 
 impl Shard {
-    /// The path and the size of the shard's file: the uncompressed file if it exists, else the compressed one.
+    /// The path and the size of the shard's file, which is the compressed one only if there is no other.
     fn stored(&self, index: &Path) -> Result<(PathBuf, u64)> {
         if self.format != "mds" {
             let cause = format!("the index lists shards of the format {:?}", self.format);
