@@ -229,7 +229,7 @@ class Loader:
         them.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when the loader is closed; open it in Perfetto or
-        ``chrome://tracing``. Of a long run it has the end. Default: no timeline.
+        ``chrome://tracing``. Of a long run it contains only the last part. Default: no timeline.
 
     Notes
     -----

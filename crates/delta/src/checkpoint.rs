@@ -32,7 +32,7 @@ const READ: [&[&str]; 12] = [
 /// The columns of sidecars, which older checkpoints lack.
 const SIDECAR: &[&str] = &["sidecar", "path"];
 
-/// The statistics as text and as columns. The columns are read if there is no text.
+/// The statistics as text and as columns. The columns are read only if the text is missing.
 const TEXT: &[&str] = &["add", "stats"];
 const PARSED: [&[&str]; 3] = [
     &["add", "stats_parsed", "minValues"],

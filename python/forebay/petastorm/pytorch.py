@@ -113,7 +113,8 @@ class DataLoader(LoaderBase):
     collate_fn : callable, default decimal_friendly_collate
         A function from a list of rows, each a dict, to a batch.
     shuffling_queue_capacity : int, default 0
-        Rows in the buffer from which rows are drawn at random, by numpy's generator; 0 for the reader's order.
+        Rows in the buffer from which rows are drawn at random, by numpy's generator; 0 keeps the reader's
+        order.
     """
 
     def __init__(
@@ -169,7 +170,8 @@ class BatchedDataLoader(LoaderBase):
     transform_fn : callable, default torch.as_tensor
         A function from an array to a tensor.
     shuffling_queue_capacity : int, default 0
-        Rows in the buffer from which rows are drawn at random, by torch's generator; 0 for the reader's order.
+        Rows in the buffer from which rows are drawn at random, by torch's generator; 0 keeps the reader's
+        order.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ pub(super) struct Division<'a> {
 /// A file that is written.
 #[derive(Debug, PartialEq)]
 pub(super) enum WrittenPart {
-    /// The rows of each row group, as a range in [`Division::order`].
+    /// For every row group, the range of its rows in [`Division::order`].
     Rows(Vec<Range<usize>>),
     /// A range of the source's files, which are read from the first row to the last.
     Tables(Range<usize>),

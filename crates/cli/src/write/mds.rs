@@ -65,7 +65,7 @@ struct MdsIndex {
 struct MdsColumn {
     name: String,
     encoding: Encoding,
-    /// The size of each value in bytes; `None` if each sample states the size of its value.
+    /// The size of every value in bytes; `None` if each sample states the size of its value.
     bytes: Option<usize>,
 }
 
@@ -287,7 +287,7 @@ impl Encoding {
         })
     }
 
-    /// The size of each value in bytes, if all values have the same size.
+    /// The size of a value in bytes, if all values have the same size.
     fn fixed_bytes(&self) -> Option<usize> {
         match self {
             Encoding::Text | Encoding::Bytes => None,

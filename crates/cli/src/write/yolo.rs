@@ -113,7 +113,7 @@ fn labels_of(image: &Path) -> PathBuf {
     moved.with_extension("txt")
 }
 
-/// The boxes of a file of annotations; `None` if there is no such file.
+/// The boxes of a file of annotations; `None` if the file does not exist.
 fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
