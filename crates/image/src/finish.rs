@@ -34,7 +34,7 @@ pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }
 
-/// Mirrors interleaved pixels of this many bytes, in place.
+/// Mirrors interleaved pixels of `pixel` bytes, in place.
 pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pixel: usize) {
     let row = size.width as usize * pixel;
     if mirror.down {

@@ -272,7 +272,7 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
         .saturating_add(effect_bytes(image))
 }
 
-/// The bytes of a crop with its padding.
+/// The number of bytes of a crop with its padding, whose pixels have `pixel` bytes.
 fn bytes_of_padded(frame: &Frame, pixel: usize) -> usize {
     frame.target.width as usize * frame.target.height as usize * pixel
 }

@@ -23,7 +23,7 @@ use super::sniff::is_jpeg;
 use super::spec::DEFAULT_MAX_PIXELS;
 use super::workspace::Workspace;
 
-/// The name of the extension type.
+/// The name of the Arrow extension type of a column whose cells hold coefficients.
 pub const EXTENSION: &str = "forebay.jpeg_coefficients";
 /// The version of the cells that are written, and the latest version that can be read.
 pub const VERSION: u8 = 1;

@@ -5,7 +5,7 @@ use super::geometry::{Corner, Rect, Sampling, corner, of_resized, target};
 use super::repeat::Repeat;
 use super::spec::{Framing, Image, IouCrop, PaddingMode, RandomCrop, Size};
 
-/// The number of minimum overlaps that are tried for a crop around boxes, before the whole image is shown
+/// The number of least overlaps that are tried for a crop around boxes, before the whole image is shown
 /// instead.
 const IOU_ROUNDS: usize = 100;
 
@@ -166,8 +166,8 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     }
 }
 
-/// Draws like torchvision's `RandomIoUCrop`: a minimum overlap, then crops until one holds the centre of a
-/// box of the image and overlaps such a box by the minimum.
+/// Draws like torchvision's `RandomIoUCrop`: a least overlap, then crops until one holds the centre of a
+/// box of the image and overlaps such a box by the least overlap.
 fn iou_crop(
     image: &Image,
     crop: &IouCrop,

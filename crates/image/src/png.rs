@@ -29,7 +29,7 @@ const DECODER_BYTES: usize = 64 << 20;
 /// ones, and one in its last form.
 const ROWS_HELD: u64 = 4;
 
-/// The number of bytes of the signature.
+/// The number of bytes of a PNG's signature.
 const SIGNATURE: usize = 8;
 /// The numbers of bytes of a chunk's length, of its head (length and kind) and of its checksum.
 const CHUNK_LENGTH: usize = 4;

@@ -106,7 +106,7 @@ unsafe fn write_as<const TYPE: u8>(
     }
 }
 
-/// The upper halves of floats, rounded to the nearest, or to the even one of two.
+/// Converts floats to bfloat16: their upper halves, rounded to the nearest one, or to the even one of two.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn brains(value: __m512) -> __m256i {

@@ -42,7 +42,8 @@ pub(super) struct Prepared<'a> {
 /// The changes that the decoder's pixels need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finish {
-    /// The bits of each channel, if they are fewer than 8.
+    /// The number of bits of each channel: as the masks say, 5 for plain pixels of 16 bits, and 0 for other
+    /// files.
     bits: [u32; RGB],
     /// Whether the decoder delivers the rows from bottom to top.
     is_reversed: bool,

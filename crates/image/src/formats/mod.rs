@@ -33,7 +33,7 @@ const JPEG_IN_TIFF: u64 = 9;
 
 /// The beginning of the `image` crate's messages: "Format error decoding Bmp: ".
 const CRATE_PREFIX: &str = "Format error decoding ";
-/// The message of its BMP decoder for a size that it refuses.
+/// The message of the `image` crate's BMP decoder for a size that it refuses.
 const CRATE_TOO_LARGE: &str = "Image too large";
 
 /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.

@@ -15,8 +15,8 @@ use super::region::ReducedRegion;
 /// three components separately writes 192; each may cost a pass over the whole image.
 pub(super) const MAX_SCANS: u32 = 192;
 
-/// The memory that coefficients may take between scans, for each pixel of the size limit: three 16-bit ones,
-/// and some more.
+/// The bytes that coefficients may take between scans, for each pixel of the size limit: three coefficients
+/// of 16 bits, and some reserve.
 pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
 pub(super) const MIB_SHIFT: u32 = 20;
 
@@ -29,7 +29,7 @@ pub(super) const BYTES_PER_COLUMN: u64 = 512;
 pub(crate) struct Decoder {
     pub(super) entropy: EntropyDecoder,
     pub(super) idle: Option<Decompressor>,
-    /// The memory limit of the idle decompressor.
+    /// The memory limit of the idle decompressor in MiB.
     pub(super) memory_mib: u32,
 }
 
@@ -61,12 +61,12 @@ impl Decoder {
         Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
     }
 
-    /// The number of bytes of the coefficients that the decoder holds.
+    /// The number of bytes that the decoder holds between two images, for coefficients and samples.
     pub(crate) fn bytes(&self) -> u64 {
         self.entropy.bytes()
     }
 
-    /// Frees the memory of the coefficients.
+    /// Frees the memory for coefficients and samples.
     pub(crate) fn free(&mut self) {
         self.entropy.free();
     }
@@ -157,8 +157,8 @@ pub(super) fn bytes_of(info: &ffi::Info, part: &ReducedRegion, channels: usize) 
     part.rect.width as usize * part.rect.height as usize * samples(info, channels).per_pixel()
 }
 
-/// The most bytes that decoding a part takes: its pixels, the rows that the library works on, and all
-/// coefficients if several `scans` make them.
+/// The most bytes that decoding a part takes: its pixels, the rows that the library works on, and `scans`,
+/// the bytes of all coefficients if several scans make them.
 pub(super) fn needed(info: &ffi::Info, part: &ReducedRegion, scans: u64, channels: usize) -> u64 {
     let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
     pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans

@@ -111,14 +111,14 @@ impl Decoder {
 
 /// The memory in which the pixels of a part are decoded.
 enum Destination<'a> {
-    /// The slot of an image that shows them as they are.
+    /// The slot of an image that shows the pixels as they are.
     Slot(&'a mut [u8]),
-    /// A buffer, from which they are sampled.
+    /// A buffer, from which the pixels are sampled.
     Buffer(&'a mut [u8]),
 }
 
 impl<'a> Destination<'a> {
-    /// The memory for the `bytes` of the samples of a part.
+    /// The memory for the samples of a part, which take this number of bytes.
     fn of(
         part: &ReducedRegion,
         bytes: usize,

@@ -27,7 +27,7 @@ pub(super) struct Markers<'a> {
     pub(super) components: u8,
     /// The number of components in the first scan.
     pub(super) in_first_scan: u8,
-    /// The MCUs between restart markers; 0 if there are none.
+    /// The number of MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: u16,
     /// Whether more than one scan refines the same samples.
     pub(super) progressive: bool,
@@ -40,7 +40,7 @@ pub(super) struct Markers<'a> {
     /// The largest sampling factor down.
     tallest: u8,
     samples: u32,
-    /// The tables that were defined.
+    /// The tables that the segments define.
     defined: Tables,
     /// The tables that the frame and its first scan refer to.
     named: Tables,
@@ -163,13 +163,14 @@ impl<'a> Markers<'a> {
         memmem::find(&encoded[self.scan..], &[PREFIX, DQT]).is_some()
     }
 
-    /// The pixels across an iMCU, the unit of crops.
+    /// The number of pixels across an iMCU, the unit of crops.
     pub(super) fn mcu_width(&self) -> u32 {
         const BLOCK: u32 = 8;
         if self.components == 1 { BLOCK } else { BLOCK * u32::from(self.widest) }
     }
 
-    /// The bytes of the coefficients of the whole image, which are held between scans that refine them.
+    /// The number of bytes of the coefficients of the whole image, which are held between scans that refine
+    /// them.
     pub(super) fn coefficients(&self) -> u64 {
         const BLOCK: u32 = 8;
         const BYTES: u64 = size_of::<i16>() as u64;

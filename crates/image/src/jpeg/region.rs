@@ -32,7 +32,7 @@ pub(super) struct ReducedRegion {
     /// The rectangle in pixels of the reduced image.
     pub(super) rect: Rect,
     pub(super) reduction: u32,
-    /// Whether this is less than the whole image, which the library can decode only for some JPEGs.
+    /// Whether the rectangle is less than the whole image. The library can decode a part only of some JPEGs.
     cropped: bool,
 }
 

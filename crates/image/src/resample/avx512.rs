@@ -34,8 +34,8 @@ const EACH: u32 = 0x0101_0101;
 /// The largest weight whose upper half fits 8 bits with a sign.
 const MAX_WEIGHT: i16 = 0x7F7F;
 
-/// How 16 bytes of a result row are made, from four weights for each: each number has one byte for each
-/// weight.
+/// How 16 bytes of a result row are made from four weighted levels each. Every number of an array has one
+/// byte for each weight.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Lane {
@@ -84,8 +84,8 @@ impl Avx512 {
         unsafe { self.resize_512(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// The bytes that it takes in addition to weights and intermediate rows, for a target with `row` bytes in
-    /// a row.
+    /// The bytes that a resize takes in addition to weights and intermediate rows, for a target with `row`
+    /// bytes in a row.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
         (row / SUMS as u64 + 1) * (MAX_FOURS * size_of::<Lane>()) as u64 + (ROWS * SLACK) as u64
     }
@@ -148,7 +148,7 @@ impl Avx512 {
     }
 }
 
-/// Computes the lanes of a row of the result. Returns the most bytes that one reads.
+/// Computes the lanes of a row of the result. Returns the largest number of bytes that a lane reads.
 fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirrored: bool) -> usize {
     let (width, fours) = (across.firsts.len(), across.fours);
     let empty = Lane { indices: [0; SUMS], upper: [0; SUMS], lower: [0; SUMS], base: usize::MAX };
@@ -228,7 +228,7 @@ impl Rounding {
         Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
     }
 
-    /// The sums as bytes: four of each in turn, in each quarter.
+    /// The sums as bytes. Each quarter of the result has four bytes from each register of sums in turn.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -316,7 +316,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
     row: usize,
 ) -> Option<()> {
     let rounding = Rounding::for_precision(precision);
-    // Each quarter has four bytes of each row, and then those of a row come together.
+    // Each quarter has four bytes of each row. This order brings the bytes of a row together.
     let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;
     let mut targets = target.chunks_exact_mut(row);
@@ -326,7 +326,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
         let mut levels = [[_mm512_setzero_si512(); FOURS]; ROWS];
         let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
         for (four, lane) in lanes.iter().enumerate() {
-            // SAFETY: 64 bytes are loaded from each, which has as many.
+            // SAFETY: 64 bytes are loaded from each of these arrays, which have as many.
             let indices = unsafe {
                 weights[four].upper = _mm512_load_si512(lane.upper.as_ptr().cast());
                 weights[four].lower = _mm512_load_si512(lane.lower.as_ptr().cast());

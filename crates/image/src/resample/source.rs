@@ -12,7 +12,7 @@ pub(super) struct RowSource<'a> {
     pub(super) pitch: usize,
     /// The number of bytes of a row of the view.
     pub(super) bytes: usize,
-    /// The number of the last row.
+    /// The number of the view's last row, counted from 0.
     pub(super) last: usize,
 }
 

@@ -9,10 +9,10 @@ pub(crate) const STRIP_ROWS: usize = 4;
 /// The memory in which rows are made, from the first one on.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the library needs the whole target"))]
 pub(super) enum ResizeTarget<'a> {
-    /// All rows, which stay.
+    /// Memory for all rows, which stay in it.
     Whole(&'a mut [u8]),
-    /// Up to [`STRIP_ROWS`] rows, which `write` takes, with the number of the first one, before others are
-    /// made.
+    /// Memory for up to [`STRIP_ROWS`] rows. `write` takes the rows, with the number of the first one, before
+    /// the next rows are made in the same memory.
     Strips { strip: &'a mut [u8], write: &'a mut dyn FnMut(usize, &[u8]) },
 }
 

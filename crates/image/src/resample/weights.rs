@@ -1,6 +1,6 @@
 //! The weights of the filter along one axis: those of `fast_image_resize`, to the last bit.
 
-/// The number of weights that are multiplied together.
+/// The number of weights that an instruction multiplies with levels and adds up.
 pub(super) const TAPS: usize = 4;
 
 /// The number of target pixels whose weights are computed together.
@@ -23,8 +23,8 @@ pub(super) struct LineWeights {
     pub(super) values: Vec<[i16; TAPS]>,
     /// The number of groups of four weights that a target pixel has.
     pub(super) fours: usize,
-    /// The number of pairs of weights that a target pixel has, without a last pair that is zero for all of
-    /// them.
+    /// The number of pairs of weights that a target pixel has, without a last pair that is zero for all
+    /// target pixels.
     pub(super) pairs: usize,
     /// The number of fractional bits of a weight.
     pub(super) precision: u32,
@@ -119,13 +119,14 @@ struct Filter {
     /// The reach of the filter, in source pixels.
     radius: f64,
     in_radius: f64,
-    /// The length of the line.
+    /// The number of source pixels of the line.
     end: f64,
 }
 
 impl Filter {
-    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first pixel that
-    /// contributes to each, and the number of the last weight that is not zero for all.
+    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first source pixel
+    /// that contributes to each pixel, and the number of weights up to the last one that is not zero for all
+    /// pixels.
     #[inline(always)]
     fn weigh(&self, centres: &[f64; GROUP], weights: &mut [[f64; GROUP]]) -> Option<([u32; GROUP], usize)> {
         let Filter { radius, in_radius, end } = *self;

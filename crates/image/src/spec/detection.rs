@@ -16,12 +16,12 @@ const JITTER_SCALE: (f64, f64) = (0.1, 2.0);
 const IOU_SCALE: (f64, f64) = (0.3, 1.0);
 /// The range of the ratio of width to height of a crop around boxes, as in torchvision.
 const IOU_RATIO: (f64, f64) = (0.5, 2.0);
-/// The minimum overlaps (intersection over union) from which one is drawn for a crop around boxes, as in
+/// The least overlaps (intersection over union) from which one is drawn for a crop around boxes, as in
 /// torchvision.
 const IOU_OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// The number of crops that are tried for one minimum overlap, as in torchvision.
+/// The number of crops that are tried for one least overlap, as in torchvision.
 const IOU_TRIALS: u32 = 40;
-/// The largest number of tries for one minimum overlap that a spec may ask for.
+/// The largest number of tries for one least overlap that a spec may ask for.
 const MOST_TRIALS: u32 = 10_000;
 
 /// The content of the padding of a random crop.

@@ -30,7 +30,7 @@ impl Default for BitBuffer {
 
 pub(super) struct Bits<'a> {
     scan: &'a [u8],
-    /// The next byte of the scan that will be copied.
+    /// The offset in the scan of the next byte that will be copied.
     next: usize,
     window: &'a mut BitBuffer,
     /// The number of bytes of the window that belong to the scan.
@@ -43,7 +43,7 @@ pub(super) struct Bits<'a> {
 /// A position in the window, and the bits that were loaded there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Head {
-    /// The next byte to load.
+    /// The offset in the window of the next byte to load.
     at: usize,
     /// The next bits, with the first one in the highest place.
     bits: u64,
@@ -102,7 +102,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Whether `MCU_BYTES` from a position on are in the window.
+    /// Whether `MCU_BYTES` from a position on are in the window, or all that the scan has left.
     #[inline(always)]
     pub(super) fn covers(&self, head: Head) -> bool {
         self.filled >= head.at + MCU_BYTES || self.ended

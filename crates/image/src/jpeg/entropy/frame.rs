@@ -141,7 +141,7 @@ impl<'a> Segments<'a> {
     }
 }
 
-/// The header of a baseline JPEG, to which segments of another one are added.
+/// The header of a baseline JPEG, to which segments of another JPEG are added.
 pub(super) struct BaselineHeader(Vec<u8>);
 
 impl BaselineHeader {

@@ -1,4 +1,4 @@
-/* What the C files of this folder share: the decompressor, and how they hand blocks to the caller. */
+/* The declarations that the C files of this folder share: the decompressor, and how blocks are handed to the caller. */
 
 #ifndef FOREBAY_LIBRARY_H
 #define FOREBAY_LIBRARY_H
@@ -12,10 +12,10 @@
 
 #define COMPONENTS 4
 
-/* Decodes the blocks of the next MCU, which are zeros, or passes over it where there are none. */
+/* Decodes the next MCU into its blocks, which are zeros before, or passes over it if `blocks` is NULL. */
 typedef void (*forebay_decode)(void *state, JBLOCKROW *blocks);
 
-/* What Huffman decoding has to know of a scan. The tables live until the scan is read or given up. */
+/* The facts about a scan that Huffman decoding needs. The tables live until the scan is read or given up. */
 struct forebay_scan {
   size_t begin;
   unsigned width, height;
@@ -25,12 +25,12 @@ struct forebay_scan {
   unsigned component_of_block[D_MAX_BLOCKS_IN_MCU];
   const JHUFF_TBL *dc[COMPONENTS];
   const JHUFF_TBL *ac[COMPONENTS];
-  /* Of each component: sampling factors, and the table of quantization or NULL. */
+  /* The sampling factors of the components, and their tables of quantization or NULL. */
   unsigned across[COMPONENTS], down[COMPONENTS];
   const UINT16 *quantization[COMPONENTS];
   /* Samples across and down a block of the component at this scale: 8, 4, 2, or 1, its average. */
   unsigned side[COMPONENTS];
-  /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */
+  /* The number of components if they are luma, or luma and two of chroma, in the order of their frame; else 0. */
   unsigned luma_and_chroma;
 };
 

@@ -76,7 +76,7 @@ impl Library {
         self.samples.capacity() as u64
     }
 
-    /// Frees the memory of the coefficients.
+    /// Frees the memory for planes.
     pub(super) fn free(&mut self) {
         self.samples = Vec::new();
     }
@@ -152,7 +152,7 @@ impl<'a> DecodableScan<'a> {
         self.raw.restart_interval as usize
     }
 
-    /// The tables of each component, for DC and for AC.
+    /// The Huffman tables of each component, for DC and for AC.
     pub(super) fn definitions(&self) -> impl Iterator<Item = (&Definition, &Definition)> {
         let all = self.raw.dc.iter().zip(&self.raw.ac).take(self.raw.components as usize);
         // SAFETY: the library has decoded these tables for this number of components; they live until the
@@ -160,7 +160,7 @@ impl<'a> DecodableScan<'a> {
         all.map(|(dc, ac)| unsafe { (&**dc, &**ac) })
     }
 
-    /// The component of each block of an MCU.
+    /// The component of each block of an MCU, and the number of these blocks.
     pub(super) fn blocks(&self) -> ([u8; BLOCKS], usize) {
         (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
     }

@@ -168,12 +168,12 @@ impl EntropyDecoder {
         reader.sound().then_some(jpeg)
     }
 
-    /// The number of bytes of the coefficients that the decoder holds.
+    /// The number of bytes that the decoder holds between two images, for coefficients and samples.
     pub(super) fn bytes(&self) -> u64 {
         self.planes.bytes() + self.library.as_ref().map_or(0, Library::bytes)
     }
 
-    /// Frees the memory of the coefficients.
+    /// Frees the memory for coefficients and samples.
     pub(super) fn free(&mut self) {
         self.planes = Planes::default();
         if let Some(library) = &mut self.library {

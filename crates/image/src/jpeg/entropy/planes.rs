@@ -6,7 +6,7 @@ use super::frame::Frame;
 /// The blocks of a component, in rows that are padded to whole MCUs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    /// The index of the first block.
+    /// The index of the component's first block among the blocks of all components.
     pub(super) start: usize,
     /// The number of blocks in an MCU, across and down.
     pub(super) across: usize,

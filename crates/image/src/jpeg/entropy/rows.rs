@@ -109,8 +109,8 @@ fn places(
     (blocks, offsets)
 }
 
-/// The upsampling that chroma of this sampling needs after blocks with these sides are samples; `None` if it
-/// is left to the library.
+/// The upsampling that chroma still needs after its blocks were transformed to samples, of which a block has
+/// these numbers across and down; `None` if it is left to the library.
 fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     let luma = *sides.first()?;
     let as_luma = sides.iter().all(|side| *side == luma);
@@ -135,7 +135,7 @@ pub(super) struct RegionRows<'a> {
     in_mcu: usize,
     /// The number of MCUs in a row of the image.
     mcus_per_row: usize,
-    /// The number of MCUs in a row of the region.
+    /// The columns of MCUs that the region covers.
     columns: std::ops::Range<usize>,
     bytes: usize,
 }

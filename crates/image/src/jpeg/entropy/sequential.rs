@@ -39,7 +39,7 @@ const JUMPS: usize = 2;
 /// The number of different restart markers.
 const RESTARTS: u8 = 8;
 
-/// The tables of an image.
+/// The Huffman tables of the components of a scan, for DC and for AC.
 pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
 
 impl Tables {

@@ -21,7 +21,7 @@ const DIFFERENCE: u32 = 9;
 /// The number of bits of the longest code.
 pub(super) const MAX_CODE_BITS: u32 = 16;
 
-/// The distance of the end-of-block code, which is beyond the end of any block.
+/// The number of coefficients that the end-of-block code advances: beyond the end of any block.
 const END: u8 = 64;
 /// The number of zeros that the code without a value stands for.
 const ZEROS: u8 = 16;
@@ -123,7 +123,7 @@ pub(super) struct Pair {
     pub(super) first: i16,
     /// The value of the second coefficient; 0 if there is none.
     pub(super) second: i16,
-    /// The number of coefficients by which each advances.
+    /// The number of coefficients that the first and the second one advance.
     pub(super) to_first: u8,
     pub(super) to_second: u8,
     /// The number of bits of the first coefficient; 0 if it is not completely within the index.

@@ -25,11 +25,13 @@ const FURTHEST_PIXEL: u32 = 3;
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
 
-/// The instructions for the bytes of a result row whose sums a register has, from two weights for each.
+/// One step towards the bytes of a result row whose sums a register has: it adds two weighted levels to each
+/// sum.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct LaneInstructions {
-    /// The places of the levels relative to the base of their half; each is a byte and a zero.
+    /// The shuffle indices of the levels, relative to the base of their half: a byte and a zero for each
+    /// level.
     indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
     weights: [[i16; PAIR]; HALVES * HALF_SUMS],
     bases: [usize; HALVES],
@@ -146,7 +148,8 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     (lanes.furthest + HALF <= pitch).then_some(())?;
     let groups = lanes.all.as_chunks::<PAIRS>().0;
     let in_register = HALVES * IN_HALF;
-    // These are the stores that are completely within a row. The last rows may be fewer.
+    // This is the number of stores to a row that are completely within it. The last rows may be fewer than
+    // four, and then have none.
     let whole =
         if target.len() == ROWS * row { row.saturating_sub(STORED - in_register) / in_register } else { 0 };
     let whole = whole.min(groups.len());
@@ -184,7 +187,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     Some(())
 }
 
-/// The bytes of a register for each of four rows of the result, from instructions that make eight of them.
+/// The bytes for each of four rows of the result, eight at most, that the instructions of one register make.
 ///
 /// # Safety
 /// From each base on, 16 bytes must be readable in four intermediate rows.
@@ -199,7 +202,7 @@ unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
     let mut sums = [half; ROWS];
     for lane in lanes {
         let [low, high] = lane.bases;
-        // SAFETY: 32 bytes are loaded from each, which has as many.
+        // SAFETY: 32 bytes are loaded from each of these arrays, which have as many.
         let (indices, weights) = unsafe {
             (_mm256_load_si256(lane.indices.as_ptr().cast()), _mm256_load_si256(lane.weights.as_ptr().cast()))
         };
@@ -217,7 +220,7 @@ unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
         *sum = _mm256_sra_epi32(*sum, precision);
     }
     let [a, b, c, d] = sums;
-    // Each half has four bytes of each row, and then those of a row come together.
+    // Each half has four bytes of each row. The permutation brings the bytes of a row together.
     let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     let mut bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     if IN_HALF == PIXEL {

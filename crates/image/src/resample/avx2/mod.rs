@@ -55,8 +55,8 @@ impl Avx2 {
         unsafe { self.resize_256(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// The bytes that it takes in addition to weights and intermediate rows, for a target with `row` bytes in
-    /// a row.
+    /// The bytes that a resize takes in addition to weights and intermediate rows, for a target with `row`
+    /// bytes in a row.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
         Lanes::most_bytes(row) + (ROWS * Lanes::SLACK) as u64
     }

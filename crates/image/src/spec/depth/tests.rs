@@ -1,4 +1,4 @@
-//! Tests every step with pixels of 16 bits, compared with the same in 8 bits.
+//! Tests every step with pixels of 16 bits, compared with its result in 8 bits.
 
 use forebay_base::ErrorKind;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};

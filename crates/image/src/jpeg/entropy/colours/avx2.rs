@@ -21,7 +21,7 @@ const SPAN: usize = 16;
 /// neighbour on both sides.
 const WITH_NEIGHBOURS: usize = LANE + 2;
 
-/// The function, if this machine has the required features.
+/// The function that makes a row of pixels, if this machine has the required features.
 pub(super) fn colours() -> Option<Colours> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|row, chroma, out| unsafe { row_256(row, chroma, out) })
@@ -93,7 +93,7 @@ fn as_words<'a, const BITS: i32>(
         // SAFETY: 16 words are stored to as many.
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), sums) };
     }
-    // SAFETY: all of them have been stored to.
+    // SAFETY: all of these words have been stored to.
     Some(unsafe { words.assume_init_ref() }.as_flattened())
 }
 
@@ -275,7 +275,7 @@ static ORDERS: [[u8; LANE]; PIXEL] = {
     orders
 };
 
-/// Every third byte, beginning with the first, the second and the third one.
+/// Masks of every third byte, beginning with the first, the second and the third one.
 static THIRDS: [[u8; LANE]; PIXEL] = {
     let (mut thirds, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE {

@@ -13,7 +13,7 @@ const PIXEL: usize = 3;
 /// The number of samples of chroma that are read before the first one of a step.
 const BEFORE: usize = 16;
 
-/// The function, if this machine has the required features.
+/// The function that makes a row of pixels, if this machine has the required features.
 pub(super) fn colours() -> Option<Colours> {
     let has = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

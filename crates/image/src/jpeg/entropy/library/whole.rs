@@ -98,7 +98,7 @@ impl DecodableScan<'_> {
         // SAFETY: the library says that this number of bytes exist, and they are freed only below.
         let jpeg = NonNull::new(out.start)
             .map(|start| unsafe { std::slice::from_raw_parts(start.as_ptr(), out.length) }.to_vec());
-        // SAFETY: they are ours, and not used after this.
+        // SAFETY: the bytes are ours, and not used after this.
         unsafe { forebay_bytes_free(out) };
         jpeg
     }

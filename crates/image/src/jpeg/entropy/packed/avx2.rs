@@ -163,7 +163,8 @@ fn signed_nibbles(low: u64, high: u64) -> __m256i {
     _mm256_sub_epi8(_mm256_xor_si256(_mm256_and_si256(each, mask), sign), sign)
 }
 
-/// For the 16 bits of each half, the sources of the values of those that are set.
+/// For each half, the shuffle indices that put values in the places of its 16 bits that are set, and zeros in
+/// the others.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn spread(bits: u32) -> __m256i {

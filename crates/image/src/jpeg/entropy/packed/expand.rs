@@ -8,7 +8,7 @@ use super::super::sequential::NATURAL;
 pub(super) struct PackedBlock<'a> {
     /// The mask of AC coefficients that are not zero, from the first one in zigzag order.
     pub(super) bitmap: u64,
-    /// The nibbles of these coefficients, followed by their bytes.
+    /// The streams of nibbles and of bytes, from the first ones of this block on.
     pub(super) nibbles: &'a [u8; 32],
     pub(super) bytes: &'a [u8; 64],
 }
@@ -70,7 +70,7 @@ pub(super) fn count(packed: &PackedBlock<'_>) -> (usize, usize) {
         let any = nibbles | nibbles >> 1 | nibbles >> 2 | nibbles >> 3;
         !any & FIRSTS
     });
-    // The closure counts the block's nibbles in each half.
+    // The closure counts the zeros among the first `count` nibbles of a half.
     let of = |zeros: u128, count: u32| (zeros & !u128::MAX.checked_shl(4 * count).unwrap_or(0)).count_ones();
     let bytes = (of(low, count.min(32)) + of(high, count.saturating_sub(32))) as usize;
     (bytes, packed.bytes.iter().take(bytes).filter(|byte| **byte == 0).count())

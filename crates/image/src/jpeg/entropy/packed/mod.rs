@@ -35,15 +35,15 @@ pub(super) use read::header;
 pub(in crate::jpeg) use write::PackedImage;
 pub(super) use write::Writer;
 
-/// The first bytes, which differ from those of any image file, and from text.
+/// The first bytes of packed coefficients, which differ from those of any image file, and from text.
 const MARK: [u8; 8] = *b"\xF4fbco\r\n\x01";
 /// The number of bytes of the facts at the beginning.
 const FACTS: usize = 48;
-/// The number of zeros at the end.
+/// The number of zero bytes at the end of packed coefficients.
 const PADDING: usize = 64;
 /// The nibble that says that a difference of DC is a byte.
 const BYTE_DC: i8 = -8;
-/// The nibble that says that a difference of DC is a word.
+/// The byte that says that a difference of DC is a word.
 const WORD_DC: i8 = i8::MIN;
 /// The number of streams in which a row may begin at any offset.
 const STREAMS: usize = 4;

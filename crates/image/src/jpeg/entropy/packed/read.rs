@@ -56,7 +56,7 @@ pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
 /// The place of the next block in each part.
 #[derive(Clone, Copy, Default)]
 struct BlockPlace {
-    /// The number of blocks before it.
+    /// The number of blocks before the next block.
     block: usize,
     /// The number of bytes of each stream before the next block.
     bitmaps: usize,
@@ -221,7 +221,8 @@ impl<'a> Reader<'a> {
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Puts words in the places of the coefficients in `which`, which counts among those that are not zero.
+    /// Puts words in the places of the coefficients in `which`, a mask that has a bit for each coefficient
+    /// that is not zero.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in

@@ -89,7 +89,8 @@ impl Writer {
         }
     }
 
-    /// Adds a difference of DC that does not fit a nibble, and returns the nibble.
+    /// Returns the nibble for the DC of a block, and stores the difference from the block before if it does
+    /// not fit a nibble.
     fn add_dc(&mut self, component: usize, value: i16) -> u8 {
         let difference = value.wrapping_sub(self.before[component]);
         self.before[component] = value;

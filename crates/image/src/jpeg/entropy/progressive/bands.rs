@@ -52,7 +52,8 @@ pub(super) trait Masks {
     fn raise(block: &mut Block, which: u64, negative: u64, step: i16);
 }
 
-/// Reads the first bits of a block. Returns how many of the next blocks end where they begin.
+/// Reads the coefficients of a block in the first scan of its band. Returns the number of blocks after it
+/// that have no coefficients in this scan.
 #[inline(always)]
 pub(super) fn first(
     bits: &mut Reader<'_>,

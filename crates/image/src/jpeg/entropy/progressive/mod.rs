@@ -20,7 +20,7 @@ use scan::{Definitions, Lookups, Scan, SentBits};
 
 const SOF_PROGRESSIVE: u8 = 0xC2;
 
-/// The tables of a thread.
+/// The lookup tables of a thread for the scans of progressive JPEGs.
 #[derive(Default)]
 pub(super) struct Progressive {
     lookups: Lookups,

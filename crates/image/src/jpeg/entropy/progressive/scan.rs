@@ -12,9 +12,9 @@ use super::machine::Machine;
 use super::rows::{AcRows, Data};
 use super::tables::{AcTable, First, Refine};
 
-/// The number of tables of each kind.
+/// The number of Huffman tables of each kind, DC and AC, that may be defined when a scan begins.
 const TABLES: usize = 4;
-/// The lowest bit that any scan may send.
+/// The highest place that the lowest bit of a scan may have.
 const HIGHEST_LOW: u8 = 13;
 const COEFFICIENTS: usize = 64;
 
@@ -72,7 +72,7 @@ impl SentBits {
         self.0.as_flattened().iter().all(|low| *low == Some(0))
     }
 
-    /// Counts a scan; `false` if it does not continue where others ended.
+    /// Notes the bits that a scan sends; `false` if it does not continue where earlier scans ended.
     fn add(&mut self, header: &ScanHeader) -> bool {
         let before = (header.high > 0).then_some(header.high);
         header.components.iter().all(|(component, ..)| {
@@ -129,13 +129,13 @@ impl ScanHeader {
 pub(super) struct Scan<'a> {
     pub(super) frame: &'a Frame,
     pub(super) definitions: &'a Definitions,
-    /// The MCUs between restart markers; 0 if there are none.
+    /// The number of MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: usize,
 }
 
 impl Scan<'_> {
-    /// Decodes a scan into `planes`. The header of the scan has this content, and `data` begins with its
-    /// data. Returns the bytes from the next marker on; `None` if anything is invalid.
+    /// Decodes a scan into `planes`. `content` is that of the scan's header, and `data` begins with the coded
+    /// data of the scan. Returns the bytes from the next marker on; `None` if anything is invalid.
     pub(super) fn decode<'d>(
         &self,
         (content, data): (&[u8], &'d [u8]),
@@ -178,7 +178,7 @@ impl Scan<'_> {
     }
 }
 
-/// One block of each MCU of a DC scan.
+/// The blocks at one place in the MCUs of a DC scan.
 struct Unit {
     /// The place of the block's component in the scan.
     component: usize,

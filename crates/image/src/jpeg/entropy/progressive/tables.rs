@@ -10,9 +10,9 @@ use super::super::tables::{CodeTable, Codes, Definition, MAX_CODE_BITS};
 const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
-/// A distance beyond the end of any band, which marks a code that ends blocks.
+/// An advance beyond the end of any band, which marks a code that ends blocks.
 pub(super) const END: u8 = 64;
-/// The most bits that a value of 8-bit samples has.
+/// The most bits of an AC coefficient of 8-bit samples.
 const MAX_VALUE_BITS: u8 = 10;
 
 /// A code and what follows it.
@@ -23,8 +23,9 @@ pub(super) struct CodeEntry {
     pub(super) value: i16,
     /// The number of coefficients that the code advances.
     pub(super) advance: u8,
-    /// The number of bits of the entry; 0 if the bits are not a code. An entry of an index may have more bits
-    /// than the index: then the value is the length of the code, and the distance its symbol.
+    /// The number of bits of the code and its value; 0 if the bits are not a code, or if the index has fewer
+    /// bits. Then `value` is the length of the code (0 if it is longer than the index), and `advance` its
+    /// symbol.
     pub(super) length: u8,
 }
 
@@ -80,7 +81,7 @@ impl<S: Symbols> AcTable<S> {
     }
 }
 
-/// The entry of a code that ends blocks, whose number follows in `size` bits.
+/// The entry of a code that ends blocks; the number of these blocks follows in `size` bits.
 fn end(length: u8, size: u8, bits: u64) -> CodeEntry {
     let more = (bits << length >> 1 >> (63 - size)) as i16;
     CodeEntry { value: (1 << size) + more, advance: END, length: length + size }

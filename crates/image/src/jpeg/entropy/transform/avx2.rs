@@ -19,7 +19,7 @@ pub(super) const BLOCKS: usize = 2;
 /// The number of bytes of a row of a block.
 const ROW: usize = 16;
 
-/// The function, if this machine has the required features.
+/// The transform, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
@@ -170,7 +170,7 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass over every column.
+/// One pass of the transform over every column.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::constants::*;
 use super::job::{Job, SIDE, TRANSFORMS, Transform};
 
-/// The function, if this machine has the required features.
+/// The transform, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     let has = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -152,7 +152,7 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass over every column.
+/// One pass of the transform over every column.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {

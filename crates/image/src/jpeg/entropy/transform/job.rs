@@ -2,7 +2,7 @@
 
 use super::super::block::Block;
 
-/// The samples across and down a block at full scale.
+/// The number of samples across and down a block at full scale.
 pub(in super::super) const SIDE: usize = 8;
 /// The number of blocks that are transformed together.
 pub(in super::super) const TRANSFORMS: usize = 4;
@@ -19,9 +19,9 @@ pub(in super::super) struct Job<'a> {
     pub(in super::super) side: usize,
     /// The quantisation steps of the coefficients.
     pub(in super::super) quantization: &'a [u16; 64],
-    /// The offset of the first row of each block, from `start` on. (They are read from memory that was
-    /// written long before: loading numbers into registers right after they were stored one by one would
-    /// stall.)
+    /// The first row of each block begins at `start` plus its number in `offsets`. (Offsets are read from
+    /// memory that was written long before: loading numbers into registers right after they were stored one
+    /// by one would stall.)
     pub(in super::super) start: usize,
     pub(in super::super) offsets: &'a [usize; TRANSFORMS],
     pub(in super::super) pitch: usize,

@@ -11,8 +11,8 @@ use super::avx2::*;
 use super::constants::*;
 use super::job::{Job, Transform};
 
-/// The number of bits that are rounded away for four samples: those of a whole block, for sums that are twice
-/// as large.
+/// The number of bits that each pass rounds away for four samples across and down: one more than for a whole
+/// block, because the sums are twice as large.
 const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
 const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
 const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
@@ -25,7 +25,7 @@ const MEAN_SHIFT: u32 = 3;
 /// The number of bits of a level around zero that the library keeps before it limits the level to a byte.
 const LEVEL_BITS: u32 = 10;
 
-/// The function, if this machine has the required features.
+/// The transform, if this machine has the required features.
 pub(super) fn transform() -> Option<Transform> {
     // SAFETY: the function is only handed out where the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
