@@ -11,7 +11,7 @@ use super::RankReport;
 const MAX_RANKS_IN_FULL: usize = 8;
 /// The largest share of a run that the wait for the first batch may take before the run counts as short.
 const MAX_START_SHARE: f64 = 0.25;
-/// Two bins are the same if the ratio of their upper ends is below this number: rounding alone may differ.
+/// Two bins are the same if the ratio of their upper ends is below this number, since rounding may differ.
 const SAME_BIN: f64 = 1.01;
 
 /// A training run.
@@ -31,7 +31,7 @@ pub(super) struct Summary {
     /// The share of the time in which a rank had its batch, for the rank with the least.
     busy_min: Option<f64>,
     first_batch: f64,
-    /// The times of `next()`: each percentile is the longest among all ranks.
+    /// The times of `next()`. Each number is the largest among all ranks.
     pub(super) next: NextTimes,
     pub(super) next_histogram: Vec<NextBin>,
     pub(super) too_short: bool,
