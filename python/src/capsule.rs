@@ -11,7 +11,7 @@ use pyo3::types::PyCapsule;
 
 use crate::errors::IntoPython;
 
-/// The names of capsules that the protocol prescribes.
+/// The names that the protocol prescribes for capsules.
 pub(crate) const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 pub(crate) const ARRAY: &std::ffi::CStr = c"arrow_array";
 pub(crate) const STREAM: &std::ffi::CStr = c"arrow_array_stream";

@@ -86,7 +86,7 @@ impl Dataset {
         json(&written).or_raise(py)
     }
 
-    /// The footers of the files, for other processes.
+    /// The footers of the files as bytes, which other processes take as `index`.
     fn index<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let dataset = self.dataset.clone();
         let bytes = interruptible(py, move || dataset.index())?;

@@ -15,7 +15,7 @@ use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
 
-/// One pass over a rank's share.
+/// One pass over a rank's share of the rows.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Epoch {
     /// Locked only while detached: a thread that waits for the lock must not hold the interpreter's lock.
@@ -64,7 +64,7 @@ impl From<Reason> for bindings::Reason {
 #[pyclass(frozen, module = "forebay._forebay")]
 #[derive(Default)]
 pub(crate) struct Skipped {
-    /// The rows that the epoch left out, and the rows that functions rejected.
+    /// The rows that the epoch left out, and the rows that the user's functions rejected.
     rows: Mutex<(Vec<BadRow>, Vec<BadRow>)>,
 }
 

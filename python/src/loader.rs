@@ -96,9 +96,9 @@ impl Loader {
         Ok(())
     }
 
-    /// For each row of a step, its ordinal in the data sets, counted through one after the other, and the key
-    /// that random image operations are drawn from. Each number has 8 bytes in the byte order of this
-    /// machine.
+    /// For each row of a step, its number among the rows of all data sets, one data set after the other, and
+    /// the key from which random image operations are drawn. Numbers and keys have 8 bytes each, in the byte
+    /// order of this machine.
     fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
         let seed = seed(self.loader.get(py)?);
         let bytes = |of: &[u64]| {
@@ -119,8 +119,8 @@ impl Loader {
         Ok(step.receipt().batch_key(seed(self.loader.get(py)?), u32::MAX))
     }
 
-    /// The file, the row group and the row in it, for the row with this ordinal in the data sets, counted
-    /// through one after the other.
+    /// The file, the row group and the row in it, for the row with this number among the rows of all data
+    /// sets, one data set after the other.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.loader.get(py)?.row_place(row);
         Ok(place.and_then(|place| Some((place.file?.to_string(), place.row_group?, place.row?))))
@@ -276,7 +276,7 @@ pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) ->
     interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
-/// The seed from which functions draw: the seed of the first source.
+/// The seed from which the user's functions draw: the seed of the first source.
 fn seed(loader: &Inner) -> u64 {
     loader.source_specs().next().map_or(0, |spec| spec.shuffle.seed())
 }

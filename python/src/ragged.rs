@@ -16,7 +16,7 @@ impl Offsets {
         Offsets(offsets)
     }
 
-    /// The items of these rows only.
+    /// The part of `values` that has the items of these rows.
     pub(crate) fn items(&self, values: &ArrayRef) -> ArrayRef {
         let (first, last) = (self.0.first(), self.0.last());
         let count = usize::try_from(last - first).unwrap_or(0);

@@ -80,8 +80,8 @@ impl Api {
     }
 }
 
-/// An array over the same memory, which stays alive as the array's base. The array of bfloat16 holds its bits
-/// as integers.
+/// An array over the memory of a block, which stays alive as the array's base. An array of bfloat16 values
+/// holds their bits as integers.
 pub(crate) fn array(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let api = Api::get(py)?;
     let dtype = dtype(py, dense.element)?;

@@ -121,7 +121,7 @@ impl<'a> Cells<'a> {
 pub(crate) struct RowCells<'a> {
     rows: &'a RecordBatch,
     row: usize,
-    /// Whether other processes may change the bytes.
+    /// Whether other processes may change the bytes of the cells, because the rows are mapped.
     is_mapped: bool,
 }
 
@@ -130,8 +130,8 @@ impl<'a> RowCells<'a> {
         RowCells { rows, row, is_mapped }
     }
 
-    /// The cell of a column; `None` for a null, or for a column that is not stored. `copy` may receive the
-    /// bytes.
+    /// The cell of a column; `None` for a null, or for a column that is not stored. `copy` is the memory for
+    /// a copy of bytes that may change.
     ///
     /// # Errors
     /// The errors of [`Cells::get`].
@@ -206,7 +206,7 @@ pub(crate) struct ListCells<'a> {
     /// The items of all lists.
     items: &'a dyn Array,
     range: Range<usize>,
-    /// Whether other processes may change the bytes.
+    /// Whether other processes may change the bytes of the cells, because the rows are mapped.
     is_mapped: bool,
 }
 
@@ -216,7 +216,7 @@ impl ListCells<'_> {
         self.range.len()
     }
 
-    /// A cell of the list; `None` for a null. `copy` may receive the bytes.
+    /// A cell of the list; `None` for a null. `copy` is the memory for a copy of bytes that may change.
     ///
     /// # Errors
     /// The errors of [`Cells::get`].
@@ -259,7 +259,8 @@ fn null(path: Option<&str>, noun: Noun) -> Error {
     }
 }
 
-/// Whether cells of this type hold bytes: binary values of any length or of one, or `struct<bytes, path>`.
+/// Whether cells of this type hold bytes: binary values, whether or not their length is fixed, or
+/// `struct<bytes, path>`.
 pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     match data_type {
         DataType::BinaryView | DataType::FixedSizeBinary(_) => true,

@@ -67,7 +67,7 @@ pub(crate) struct Column {
 
 /// Delivers all rows of a column at once.
 pub(crate) trait Gather: fmt::Debug + Send + Sync {
-    /// The field in a batch for a stored field.
+    /// The field of the column in a batch, made from its stored field.
     ///
     /// # Errors
     /// The codec cannot read the stored type, or its settings can never work.
@@ -122,11 +122,11 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
 /// A column that row groups hold in another form than the stored one: its values are made once, and batches
 /// are gathered from them.
 pub(crate) trait Held {
-    /// The type of the values.
+    /// The type of the values that row groups hold.
     fn data_type(&self) -> &DataType;
 
-    /// Whether this type is never the stored one, so that some row groups may hold these values and others
-    /// the stored ones.
+    /// Whether the type of the held values is never the stored type, so that some row groups may hold these
+    /// values and others the stored ones.
     fn is_told_apart(&self) -> bool;
 
     /// The codes of the values, if the column can be read as codes instead of the stored values.
@@ -176,7 +176,7 @@ impl Default for RowSize {
 
 /// Delivers a column whose values change together with an image, as boxes do.
 pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
-    /// The field in a batch for a stored field.
+    /// The field of the column in a batch, made from its stored field.
     ///
     /// # Errors
     /// The errors of [`Gather::delivered`].
@@ -208,7 +208,7 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The kind of content, for errors.
+    /// The kind of content that the column has, as errors name it.
     fn noun(&self) -> Noun;
 }
 
@@ -230,7 +230,7 @@ pub(crate) trait FollowedRows {
 
 /// Delivers the cells of a column one by one, each in a slot of its own.
 pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
-    /// The field in a batch for a stored field.
+    /// The field of the column in a batch, made from its stored field.
     ///
     /// # Errors
     /// The errors of [`Gather::delivered`].
@@ -347,7 +347,7 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         CELLS_PER_TASK
     }
 
-    /// The kind of content, for errors.
+    /// The kind of content that the column has, as errors name it.
     fn noun(&self) -> Noun;
 
     /// Whether decoding takes memory from the [`Workspace`], for which a part of the budget is set aside.
@@ -388,10 +388,10 @@ pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
 
 /// Writes the values of several stored columns side by side to the rows of one matrix.
 pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
-    /// The columns, in order.
+    /// The columns of the matrix, from the left to the right.
     fn members(&self) -> &[StackedColumn];
 
-    /// The number of bytes of a row.
+    /// The number of bytes of a row of the matrix.
     fn row_bytes(&self) -> usize;
 
     /// Writes the values of neighbouring columns, the first of which is number `first`, to the rows of the
@@ -497,7 +497,7 @@ impl Codec {
         !matches!(self, Codec::Follow(_) | Codec::FollowOf(..))
     }
 
-    /// The kind of content, for errors.
+    /// The kind of content that the column has, as errors name it.
     pub(crate) fn noun(&self) -> Noun {
         match self {
             Codec::Follow(follow) | Codec::FollowOf(_, follow) => follow.noun(),

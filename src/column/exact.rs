@@ -41,7 +41,7 @@ impl Pixels {
         if self.is_16_bit { DataType::UInt16 } else { DataType::UInt8 }
     }
 
-    /// The settings that decode an image in a size.
+    /// The settings that decode an image to this size.
     fn in_size(self, Size { height, width }: Size) -> Image {
         let image = Image::resize(height, width).dtype(self.dtype());
         if self.is_grey { image.grayscale() } else { image }

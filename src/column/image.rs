@@ -155,7 +155,7 @@ impl DecodeCells for ImageCodec {
         Ok(Some(PackedValues::Images(sizes)))
     }
 
-    /// Raw pixels are little more than copied.
+    /// Raw pixels are little more than copied, so a task takes enough cells to be worth its cost.
     fn cells_per_task(&self) -> usize {
         if self.image.raw_pixels().is_some() { copied_per_task(self.slot) } else { CELLS_PER_TASK }
     }
@@ -169,8 +169,8 @@ impl DecodeCells for ImageCodec {
     }
 
     /// Kept images may have any length, which the type of the column must allow. Images that are kept as they
-    /// are shown have lost the size that following columns need, and every part except the one that they show
-    /// themselves; coefficients keep both.
+    /// are shown have lost the stored size, which columns that follow them need, and all parts but the shown
+    /// one; coefficients keep both.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size()
             || self.of.as_ref().is_some_and(|of| of.image.crops_by_size());
@@ -198,8 +198,8 @@ pub(super) fn pixels_of_shape(name: &str, image: &Image, shape: &[usize]) -> Res
     Ok(with_dtype(tensor_field(name, shape, item(image))?, image))
 }
 
-/// The type of a channel. Arrow has no bfloat16: its bits are delivered as 16-bit words, under a name in the
-/// field's metadata.
+/// The type of a channel. Arrow has no bfloat16: its bits are delivered as 16-bit words, and the field's
+/// metadata names the type.
 fn item(image: &Image) -> DataType {
     match image.pixel_type() {
         PixelType::U8 => DataType::UInt8,

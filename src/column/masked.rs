@@ -14,8 +14,7 @@ use crate::batch::{Fill, Selection, gather, presence};
 
 /// The value that replaces nulls: the given one, otherwise 0, an empty text, or no bytes.
 ///
-/// Fails with `Invalid` for a type that has no such value: its rows are not numbers of one width, text or
-/// binary.
+/// Fails with `Invalid` for a type that no such value fits, such as a structure or lists of any length.
 pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fill> {
     let zero = match stored {
         DataType::Utf8View => Fill::from(""),
@@ -76,7 +75,8 @@ fn has_nulls_in_rows(source: &dyn Array) -> bool {
     source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
 }
 
-/// The lists of fixed length that are present and contain a null.
+/// The rows whose list is present and contains a null, with their errors. A column that does not have lists
+/// of one fixed length has none.
 fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
     let Some(nulls) = lists.values().nulls() else { return Vec::new() };

@@ -161,7 +161,7 @@ impl ColumnSpec {
     }
 }
 
-/// A field of [`ColumnSpec`]: its name, its value, and whether a spec always writes it.
+/// A field of [`ColumnSpec`]: its name, and the functions that give its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<V> {
     pub(crate) field: &'static str,

@@ -180,7 +180,7 @@ impl Pad {
         Ok(())
     }
 
-    /// The field of the rows, whose values have the type `item`.
+    /// The field of the delivered column, whose values have the type `item`.
     fn delivered(&self, name: &str, item: &DataType) -> Field {
         let item = Arc::new(Field::new("item", item.clone(), false));
         match self.length() {

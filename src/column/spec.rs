@@ -33,7 +33,7 @@ impl ColumnSpec {
 /// An option that a column has.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
-    /// The index of the option among all options.
+    /// The number of the option among all options, counted from 1.
     pub(crate) place: usize,
     /// The result of [`ColumnOption::keyword`].
     pub(crate) keyword: &'static str,

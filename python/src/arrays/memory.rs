@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::dense::{Dense, Element};
 use crate::view;
 
-/// A numpy array over the same memory, which stays alive as the array's base.
+/// A numpy array over the memory of a block, which stays alive as the array's base.
 pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let element = dense.element;
     let array = view::array(py, dense)?;

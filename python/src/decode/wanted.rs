@@ -64,7 +64,7 @@ impl WantedView {
         rows.into_iter().chain(count).chain(self.image.shape()).collect()
     }
 
-    /// The key of image `number` of the view, for an image with this key.
+    /// The key of image `number` of the view, made from the key of the encoded image.
     pub(super) fn key(&self, RowKey(key): RowKey, number: u32) -> RowKey {
         RowKey(if self.name.is_some() { view_key(key, self.tag, number) } else { key })
     }

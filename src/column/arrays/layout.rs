@@ -28,7 +28,7 @@ pub(crate) struct Arrays {
 /// The type of the values in an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    /// Numbers, or booleans, of a type.
+    /// Numbers of this type, or booleans.
     Number(DataType),
     Text,
     Bytes,

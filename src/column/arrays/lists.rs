@@ -23,7 +23,7 @@ pub(super) struct ArrayLists<'a> {
     /// For each level, the ends of its lists among the items of the next level.
     levels: Vec<Vec<i64>>,
     values: ListedValues,
-    /// Whether each row has a value.
+    /// For each row, whether it is valid, and not null.
     there: Vec<bool>,
     /// The number of values in the sides of fixed length; 1 for scalars.
     fixed: usize,

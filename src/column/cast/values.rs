@@ -154,7 +154,7 @@ fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     let values: Vec<T::Native> = each.collect();
     let unfit = match all_fit {
         true => Vec::new(),
-        // The value under a null may be any number.
+        // The value under a null may be any number, so only valid rows are checked.
         false => {
             let is_unfit = |&row: &usize| array.is_valid(row) && wide(array.value(row)).fit().is_none();
             (0..array.len()).filter(is_unfit).collect()
@@ -248,7 +248,7 @@ fn truths(array: &ArrayRef) -> Result<Cast> {
 
 /// The digits of a decimal number without its point; the scale says how many of them come after the point.
 trait Digits: Copy {
-    /// The nearest float64.
+    /// The float64 that is nearest to the number.
     fn float(self, scale: i8) -> f64;
     /// The number as an integer, if it is one.
     fn whole(self, scale: i8) -> Option<i128>;

@@ -131,7 +131,7 @@ impl ClipCodec {
         decode_within(workspace, &self.image, cell, key, slot)
     }
 
-    /// Fills the memory for a null image, if a value stands for nulls.
+    /// Fills the memory for a null image with the value that stands for nulls; `None` if there is none.
     fn fill_null(&self, slot: &mut [u8]) -> Option<()> {
         self.null.as_ref().map(|null| null.write(slot))
     }

@@ -31,7 +31,7 @@ impl Around {
         corners().unwrap_or_default()
     }
 
-    /// The drawing of an image with these boxes.
+    /// Adds boxes with these sides to the drawing of an image, which is cropped around them.
     pub(crate) fn drawing<'a>(&self, drawing: Drawing<'a>, corners: &'a [[f64; 4]]) -> Drawing<'a> {
         drawing.around(corners, self.boxes.is_normalized())
     }

@@ -23,12 +23,12 @@ impl GeometryCodec {
         GeometryCodec { followed, count }
     }
 
-    /// The name of the column.
+    /// The name of the column with the geometry.
     pub(crate) fn name(&self) -> String {
         format!("{}.geometry", self.followed.name)
     }
 
-    /// The delivered field.
+    /// The field of the column with the geometry.
     pub(crate) fn field(&self) -> Result<FieldRef> {
         let numbers = Drawn::numbers_of(&self.followed.image);
         let shape: Vec<usize> = self.count.map(|count| count as usize).into_iter().chain([numbers]).collect();

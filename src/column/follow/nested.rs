@@ -175,7 +175,7 @@ impl NestedRows {
         NestedRows { ends: vec![vec![0]; depth], numbers: Vec::new(), width }
     }
 
-    /// The delivered field.
+    /// The field of a delivered column of lists with this depth.
     pub(super) fn field(name: &str, depth: usize, width: Option<usize>) -> FieldRef {
         let mut data_type = DataType::Float32;
         let item = |data_type: DataType| Arc::new(Field::new("item", data_type, false));

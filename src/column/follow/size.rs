@@ -24,12 +24,12 @@ impl SizeCodec {
         SizeCodec { followed }
     }
 
-    /// The name of the column.
+    /// The name of the column with the sizes.
     pub(crate) fn name(&self) -> String {
         format!("{}.size", self.followed.name)
     }
 
-    /// The delivered field.
+    /// The field of the column with the sizes.
     pub(crate) fn field(&self) -> Result<FieldRef> {
         Ok(Arc::new(tensor_field(&self.name(), &[NUMBERS], DataType::Int32)?))
     }

@@ -110,7 +110,7 @@ impl ListsCodec {
 pub(super) enum Unfit {
     /// A list is null.
     Null,
-    /// A list has another length.
+    /// A list has another length than is wanted.
     Length { held: usize, wanted: usize },
 }
 
