@@ -114,7 +114,7 @@ impl BadRow {
         BadRow { reason, row, id, end: 0 }
     }
 
-    /// The same row, left out of a step that ends at row `end`.
+    /// This bad row, as left out of a step that ends at row `end`.
     pub(crate) fn until(self, end: u64) -> Self {
         BadRow { end, ..self }
     }

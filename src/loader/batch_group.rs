@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::reader::Resident;
 
-/// How many of its last sources a group searches for one that it already has.
+/// A source is looked for among this number of a group's last sources before it is added to the group.
 const SOURCES_REMEMBERED: usize = 8;
 
 /// The rows of a step, from which its batch is made.

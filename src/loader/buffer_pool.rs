@@ -96,7 +96,7 @@ impl PooledBuffer {
         &mut self.slot.bytes[..self.used]
     }
 
-    /// The same memory as an Arrow buffer.
+    /// This buffer as an Arrow buffer, without a copy.
     pub(crate) fn into_buffer(self) -> Buffer {
         Buffer::from(Bytes::from_owner(self))
     }
@@ -119,7 +119,7 @@ impl Drop for PooledBuffer {
             let evicted = (free.len() >= self.pool.keep).then(|| free.remove(0));
             free.push(std::mem::replace(&mut self.slot, Slot::new(0)));
             drop(free);
-            // This happens outside the lock, since a registration may end with the buffer.
+            // The evicted buffer is dropped outside the lock, since a registration may end with it.
             drop(evicted);
         }
     }

@@ -640,7 +640,7 @@ impl Collation {
         if !is_key {
             return Ok(None);
         }
-        // No row is picked from a source without rows.
+        // A null stands for a source without rows, from which no row is picked.
         let first = |array: &&dyn Array| match array.is_empty() {
             true => new_null_array(array.data_type(), 1),
             false => array.slice(0, 1),

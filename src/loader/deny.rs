@@ -125,8 +125,8 @@ impl Deny {
         Some(format!("{:032x}", xxh3_128(hashed.as_bytes())))
     }
 
-    /// The same list in the types of a data set's columns: numbers and booleans that are written as text are
-    /// converted if the column has them.
+    /// This list with its values in the types of a data set's columns: numbers and booleans that are written
+    /// as text are converted if the column has them.
     ///
     /// # Errors
     /// A column does not exist.

@@ -39,7 +39,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// The most bytes that one of the rows takes in columns whose values differ in length.
+    /// The bytes of the longest of these rows, in columns whose values differ in length.
     pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
         let longest = |column: &usize| match self.weigher(*column) {
             Some(codec) => {
@@ -223,7 +223,7 @@ fn cell_bytes(codec: &Codec, rows: &RecordBatch, row: usize, column: usize) -> u
     }
 }
 
-/// One column in each source.
+/// The arrays of one column, one for each source.
 fn of_column(all: &[Arc<Rows>], column: usize) -> Vec<&dyn Array> {
     all.iter().map(|rows| rows.batch.column(column).as_ref()).collect()
 }

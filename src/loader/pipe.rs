@@ -98,7 +98,7 @@ struct Handles {
 /// A function that makes a walk over an epoch, on the thread that uses it.
 pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
-/// One epoch as a plan.
+/// The plan of one epoch, from which its work is started.
 pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
     /// The order in which each part gives its rows.
@@ -229,7 +229,7 @@ impl Engine {
         }
         let work = self.driven().work.take();
         let means = self.means.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // This happens outside the locks, since much may be dropped with them.
+        // Both are dropped outside the locks, since much may be dropped with them.
         drop((work, means));
     }
 

@@ -81,7 +81,8 @@ pub struct RankReads {
     /// The average number of row groups from which a batch of this rank has rows. The larger it is, the
     /// better rows are mixed.
     pub row_groups_of_a_batch: f64,
-    /// The same average for a batch that is drawn uniformly from all rows, as an exact shuffle does.
+    /// The average number of row groups from which a batch would have rows if it were drawn uniformly from
+    /// all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
     /// The number of row groups from which the first batch has rows. In epoch 0 the window deals rows while
     /// it fills, so its first batches have rows of fewer row groups: the first one has rows of an eighth of

@@ -247,7 +247,7 @@ impl Prefetch {
             fetcher.run(parts, watched, begin, pass_on).await;
         };
         runtime.spawn(async move {
-            // This is created here, so that a task that never ran does not call it.
+            // The guard is created here, so that a task that never ran does not call `ended`.
             let _at_end = AtEnd(Some(ended));
             cancelled.run_until_cancelled_owned(fetch).await;
         });

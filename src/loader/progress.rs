@@ -61,7 +61,7 @@ impl Receipt {
     }
 }
 
-/// How far an epoch got.
+/// The place that the consumer has reached: an epoch, and a row in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) epoch: u64,

@@ -64,7 +64,7 @@ pub(super) struct PendingRowGroups {
     /// The number of parts that [`wait`](Self::wait) has not returned yet.
     left: usize,
     rows: Receiver<Result<Vec<Resident>>>,
-    /// The most bytes that a row takes in columns whose values differ in length.
+    /// The bytes of the longest row so far, in columns whose values differ in length.
     longest: Arc<AtomicU64>,
     /// The permit of these parts to wait, which limits how much is decoded ahead.
     _place: Option<OwnedSemaphorePermit>,
@@ -86,8 +86,7 @@ impl PendingRowGroups {
         self.left == 0
     }
 
-    /// The most bytes that a row takes in columns whose values differ in length, among the rows decoded so
-    /// far.
+    /// The bytes of the longest row that was decoded so far, in columns whose values differ in length.
     pub(super) fn longest(&self) -> u64 {
         self.longest.load(Relaxed)
     }
@@ -254,7 +253,7 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(..) => {
                 Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
             }
-            // These rows come from the cache, or from memory, as they are.
+            // No decoding is recorded, since rows from the cache or from memory come as they are.
             FetchOutcome::Rows(..) | FetchOutcome::Staying(_) | FetchOutcome::Lost(_) => None,
         };
         let known = match &found {

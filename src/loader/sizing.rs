@@ -206,8 +206,7 @@ impl Sizing {
 
     /// Checks that the data that is kept for a data set leaves some of this budget to row groups.
     ///
-    /// # Errors
-    /// It leaves nothing.
+    /// # Errors The data leaves nothing.
     pub(super) fn check_beside(&self, bytes: u64) -> Result<()> {
         if bytes < self.row_groups {
             return Ok(());
@@ -404,7 +403,7 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The least budget for an order: one that holds its window.
+    /// The least memory budget, in bytes, that holds the window of an order.
     pub(super) fn least(&self, reads: &Reads, samples: &SampleIndex, order: &OrderSpec, split: Split) -> u64 {
         let needed = Needed::for_order(reads, samples, order, split, self.asked.batches.needs_deals);
         self.total_from(0, needed.row_groups.saturating_add(needed.lists))
@@ -431,7 +430,7 @@ impl Sizing {
         memory
     }
 
-    /// The most bytes of one batch, which is granted alone, in addition to those that the consumer holds.
+    /// The most bytes that one batch may take, granted alone, beside the batches that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }

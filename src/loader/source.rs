@@ -91,7 +91,7 @@ pub(super) struct Begun {
     /// Whether rows that are denied from a step of the pass on are left out of the whole pass, because its
     /// first row fills other batches.
     pub(super) stands_in: bool,
-    /// Whether its batches are joined with those of other passes, and may have no row.
+    /// Whether the batches of the pass are joined with those of other passes, and may have no row.
     pub(super) is_joined: bool,
 }
 

@@ -33,7 +33,7 @@ impl StayingParts {
         StayingParts { rows, memory, samples, deals, entering }
     }
 
-    /// The next part with its rows, and the most bytes that a row takes in columns whose values differ in
+    /// The next part with its rows, and the bytes of the longest row in columns whose values differ in
     /// length.
     pub(super) fn next(&mut self) -> Result<(Resident, u64)> {
         let part = self.entering.next().ok_or_else(|| {

@@ -33,7 +33,7 @@ impl Process {
         Process(std::process::id())
     }
 
-    /// Whether this is a forked child of that process.
+    /// Whether the code runs in a forked child of the process that started the threads.
     fn is_forked(self) -> bool {
         self.0 != std::process::id()
     }

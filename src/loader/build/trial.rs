@@ -18,15 +18,15 @@ use crate::loader::threads::IoRuntime;
 use crate::reader;
 use crate::shard::{Mixing, Part, row_key};
 
-/// How many bytes of copies are gathered from, if a row group is smaller.
+/// A smaller row group is copied until the copies have about this number of bytes.
 const COPIED_BYTES: usize = 32 << 20;
-/// The most copies of a row group.
+/// The largest number of copies that are made of a row group.
 const MAX_COPIES: usize = 64;
 /// Copies take at most the memory for row groups divided by this.
 const COPIES_DIVISOR: u64 = 4;
-/// How many rows are gathered.
+/// The number of rows that are gathered, if the copies have as many.
 const GATHERED_ROWS: usize = 32_768;
-/// The most rows of a batch that is gathered.
+/// The largest number of rows in a batch that is gathered.
 const MAX_BATCH_ROWS: usize = 8192;
 /// Work is repeated, and the fastest time counts, until it has taken this long.
 const REPEATED: Duration = Duration::from_millis(20);

@@ -53,7 +53,7 @@ pub(super) struct Course {
     is_whole: bool,
     /// Whether a row of this course is to stand in for others.
     stands_in: bool,
-    /// The same epoch from its beginning, where its first row is looked for.
+    /// A course over the same epoch from its beginning, which looks for the first row that can be delivered.
     beginning: Option<Box<Course>>,
 }
 

@@ -48,7 +48,7 @@ enum Move {
     Close,
 }
 
-/// How far assembly may go.
+/// How far the assembly of an epoch may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum AssemblyLevel {
     FirstBatch,

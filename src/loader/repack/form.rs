@@ -25,7 +25,7 @@ impl Repack {
         }
     }
 
-    /// Whether this form converts cells of this kind.
+    /// Whether this form is meant for a cell: a JPEG to pack, or coefficients to unpack.
     pub(super) fn is_for(self, cell: &[u8]) -> bool {
         match self {
             Repack::Pack { .. } => decode::is_jpeg(cell),

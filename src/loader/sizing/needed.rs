@@ -35,7 +35,7 @@ const BALANCE_BYTES: u64 = 3 * 2 + 32;
 struct Weight {
     /// The fewest rows that the row group has in an epoch, at least one.
     rows: u32,
-    /// The most rows that it has in an epoch.
+    /// The most rows that the row group has in an epoch.
     most: u32,
     /// The bytes of its rows.
     held: u64,
@@ -145,7 +145,7 @@ pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64
 /// The number of row groups that are cut where the lanes of a rank begin and end.
 const CUT_GROUPS: u64 = 2;
 
-/// The most parts over which this number of consecutive rows can extend.
+/// The largest number of parts over which `rows` consecutive rows can extend.
 fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| group.rows);
     let mut left = rows;
@@ -157,7 +157,7 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     (whole.count() as u64 + CUT_GROUPS).min(groups.len() as u64)
 }
 
-/// The most bytes that this number of rows takes.
+/// The largest number of bytes that `rows` rows can take.
 fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / u64::from(group.rows.max(1))));
     let mut left = rows;
@@ -172,7 +172,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     held
 }
 
-/// The most rows that `parts` parts have if they have at most `rows` rows together.
+/// The largest number of rows in `parts` parts, which have at most `rows` rows together.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
     let all: u64 = groups.iter().take(parts as usize).map(|group| u64::from(group.most)).sum();

@@ -134,7 +134,7 @@ pub struct MemoryStats {
     pub staying_rows: u64,
 }
 
-/// One source of a [mix](crate::Loader::mix).
+/// The statistics of one source of a [mix](crate::Loader::mix).
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStats {
