@@ -64,7 +64,7 @@ pub(super) struct Arrivals {
     count: u64,
     /// The time since which fetching waits for memory, and the bytes granted at that time.
     stuck: Option<(Instant, u64)>,
-    /// The most bytes that a row has taken so far in columns whose values differ in length.
+    /// The bytes of the longest row so far, in columns whose values differ in length.
     longest: u64,
 }
 
@@ -74,7 +74,7 @@ impl Arrivals {
         Arrivals { supply, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
     }
 
-    /// The most bytes that a row has taken so far in columns whose values differ in length.
+    /// The bytes of the longest row so far, in columns whose values differ in length.
     pub(super) fn longest(&self) -> u64 {
         self.longest
     }
