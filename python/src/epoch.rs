@@ -318,8 +318,8 @@ impl Epoch {
         Ok(())
     }
 
-    /// Records that the conversion is done. `copied` is the number of bytes that were copied to a device, if
-    /// it was a copy.
+    /// Records that the conversion of a batch, or its copy to a device, is done. `copied` is the number of
+    /// bytes of a copy.
     #[pyo3(signature = (copied=None))]
     fn converted(&self, py: Python<'_>, copied: Option<u64>) -> PyResult<()> {
         if let Some(consumer) = self.consumer.get(py)? {

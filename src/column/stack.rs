@@ -21,7 +21,7 @@ pub(crate) const STACKED_TOGETHER: usize = 16;
 const ROWS_PER_TURN: usize = 64;
 
 /// Columns of numbers or booleans that are delivered as one column: tensors of one dimension, with a value
-/// for each of these columns. Their own columns are not delivered.
+/// for each of these columns. The stacked columns themselves are not delivered.
 ///
 /// Pass it to a loader with [`LoaderBuilder::stack`](crate::LoaderBuilder::stack).
 ///

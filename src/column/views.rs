@@ -58,7 +58,7 @@ pub(crate) struct NamedView {
 }
 
 impl Views {
-    /// No views so far.
+    /// A value without views, to which they are added.
     pub fn new() -> Views {
         Views::default()
     }

@@ -39,7 +39,7 @@ pub(super) fn named_extent(value: Argument, name: &str) -> PyResult<Size> {
     })
 }
 
-/// A side in pixels, or several.
+/// One side in pixels, or several from which a side is drawn.
 pub(super) fn sides(value: Argument, name: &str) -> PyResult<Vec<u32>> {
     if let Some(side) = side(value) {
         return Ok(vec![side]);
@@ -49,7 +49,7 @@ pub(super) fn sides(value: Argument, name: &str) -> PyResult<Vec<u32>> {
     each.map(|item| side(&item?).ok_or_else(wanted)).collect()
 }
 
-/// A text.
+/// A text, or the error that names the argument.
 pub(super) fn text(value: Argument, name: &str) -> PyResult<String> {
     value.extract().map_err(|_| refused(value, name, "a str"))
 }
@@ -66,7 +66,7 @@ pub(super) fn whole_number(value: Argument, name: &str) -> PyResult<u32> {
     number.ok_or_else(|| refused(value, name, "an int of at least 0"))
 }
 
-/// Several numbers.
+/// The numbers of an iterable.
 pub(super) fn several(value: Argument, name: &str) -> PyResult<Vec<f64>> {
     let wanted = || refused(value, name, "several numbers");
     let each = value.try_iter().map_err(|_| wanted())?;
@@ -186,7 +186,7 @@ pub(super) fn level_of(value: Argument, name: &str) -> PyResult<f64> {
     level.ok_or_else(|| refused(value, name, "a number from 0 to 255"))
 }
 
-/// A policy of automatic augmentation that was learned.
+/// The learned policy of automatic augmentation that has this name.
 pub(super) fn policy_of(value: Argument) -> PyResult<AutoAugment> {
     let name = value.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
     match name {

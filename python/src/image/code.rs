@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-/// The code, without arguments that have their defaults.
+/// The Python code that makes an image's value, without arguments that have their defaults.
 pub(super) fn python(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);

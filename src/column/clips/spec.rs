@@ -92,7 +92,7 @@ impl ClipLayout {
 }
 
 impl Clip {
-    /// All images of each list or window, each decoded as `image` says.
+    /// A clip of all images of a list or window, which are decoded as `image` says.
     pub fn new(image: Image) -> Clip {
         Clip {
             image,

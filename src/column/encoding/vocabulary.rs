@@ -53,7 +53,7 @@ enum Unknown {
     /// An unknown value is a bad row.
     #[default]
     Raise,
-    /// An unknown value has the code after the last one.
+    /// An unknown value has the code after that of the last value in the list.
     Code,
 }
 
@@ -80,8 +80,8 @@ impl Vocabulary {
         Vocabulary { values: Arc::new(values), unknown: Unknown::default() }
     }
 
-    /// Gives all values that are not in the list the code after the last one. Default: an unknown value is a
-    /// bad row.
+    /// Gives all values that are not in the list the code after that of the last value in it. Default: an
+    /// unknown value is a bad row.
     #[must_use]
     pub fn with_unknown(mut self) -> Self {
         self.unknown = Unknown::Code;
