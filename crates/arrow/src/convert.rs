@@ -172,7 +172,7 @@ fn unit(data_type: &DataType) -> Option<TimeUnit> {
     }
 }
 
-/// The number of units in a second.
+/// How often a unit of time fits into a second.
 fn a_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

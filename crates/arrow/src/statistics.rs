@@ -12,7 +12,7 @@ pub struct ColumnStatistics {
     pub least: ArrayRef,
     /// For each file a bound that no value exceeds, NaN aside; null if `least` is null.
     pub greatest: ArrayRef,
-    /// Which rows of each file are null.
+    /// For each file, which rows are null in the column.
     pub nulls: Box<[Nulls]>,
 }
 

@@ -31,7 +31,7 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     }
     let one_of = |types: &[DataType]| rank(types, a).or_else(|| rank(types, b));
     match (one_of(&SIGNED), one_of(&UNSIGNED), one_of(&FLOATS)) {
-        // Signed numbers hold unsigned ones of half their bits.
+        // A signed type holds the values of an unsigned type of half its bits.
         (Some(signed), Some(unsigned), None) => SIGNED.get(signed.max(unsigned + 1)).cloned(),
         // A float holds integers of fewer bits than its significand has, which is 11, 24 or 53.
         (Some(whole), None, Some(float)) | (None, Some(whole), Some(float)) => {

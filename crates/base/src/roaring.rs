@@ -69,7 +69,7 @@ struct FoundRanges {
 }
 
 impl FoundRanges {
-    /// Adds a range after all others.
+    /// Adds a range, which must begin at the end of all others or later; `None` if it does not.
     fn push(&mut self, range: Range<u64>) -> Option<()> {
         match self.ranges.last_mut() {
             Some(last) if range.start < last.end => None,

@@ -90,7 +90,7 @@ pub struct File {
     /// The path relative to the location that was opened, with `/`: the same for the same data in another
     /// store.
     pub relative: Arc<str>,
-    /// The index of the volume that holds it: a data set can be spread over several stores.
+    /// The index of the volume that holds the file: a data set can be spread over several stores.
     pub volume: u32,
     /// The path of the file in its volume.
     pub path: object_store::path::Path,
@@ -98,7 +98,7 @@ pub struct File {
     pub size: u64,
     /// The version of the file that was catalogued.
     pub version: FileVersion,
-    /// The kept part of its footer, once that was read.
+    /// The kept part of the footer, once the footer was read.
     pub footer: OnceLock<Footer>,
     /// The rows and columns that the table's list declares, if that is enough to plan with. They are compared
     /// with the footer.
@@ -109,11 +109,11 @@ pub struct File {
     pub constants: Arc<[Constant]>,
     /// The number of constants that were known before the footer was read; they come first.
     pub(crate) listed_constants: u32,
-    /// The bounds that the list of its table gives for its values.
+    /// The bounds of the file's values, as the list of its table gives them.
     pub(crate) statistics: Option<FileStatistics>,
     /// The rows that are deleted, by their ordinals in the file.
     pub deleted: Option<RowSet>,
-    /// The ids of its rows, if its table tracks them.
+    /// The ids of the file's rows, if its table tracks row ids.
     pub(crate) tracked: Option<TrackedIds>,
     /// A hash of constants and deleted rows; `None` for a file without either.
     pub table_hash: Option<u64>,
@@ -138,7 +138,7 @@ pub struct Group {
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
-    /// The ordinal in the data set of its first row.
+    /// The ordinal of the group's first row in the data set.
     pub first_row: u64,
 }
 
@@ -149,7 +149,7 @@ pub struct StoredGroup {
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
-    /// The ordinal of its first row in the [`Group`].
+    /// The ordinal of the row group's first row in the [`Group`].
     pub start: u64,
 }
 
@@ -575,7 +575,7 @@ impl Catalog {
             return None;
         }
         Some(self.row_ids.get_or_init(|| {
-            // The footers are not used, since they would have to be decoded for this.
+            // The rows are counted by row groups of the catalogue: kept footers would have to be decoded.
             let rows = (0..self.files.len()).map(|file| self.rows_of(file));
             RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
         }))
@@ -594,7 +594,7 @@ impl Catalog {
             stored,
         });
         let ids = RowIds::tracked(files)?;
-        // Another task may have read them first.
+        // Another task may have set the ids first.
         drop(self.row_ids.set(ids));
         Ok(())
     }
@@ -683,7 +683,7 @@ fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
 }
 
 impl File {
-    /// The kept part of its footer; `Internal` if the footer has not been read.
+    /// The kept part of the file's footer; `Internal` if the footer has not been read.
     pub fn footer(&self) -> Result<&Footer> {
         let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
         self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
@@ -709,14 +709,14 @@ impl File {
         matches!(self.version, FileVersion::OfTable(_))
     }
 
-    /// The rows of each row group of the catalogue.
+    /// The numbers of rows in the file's row groups of the catalogue.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let declared = self.declared.as_ref().map(|declared| declared.rows);
         let footer = self.footer.get().filter(|_| self.declared.is_none());
         declared.into_iter().chain(footer.into_iter().flat_map(Footer::row_counts))
     }
 
-    /// The version of the file that was catalogued, and its address.
+    /// The address and size of the file, and the version of it that was catalogued.
     pub(crate) fn pin(&self) -> Pin {
         Pin { path: self.path.clone(), size: self.size, version: self.version.clone() }
     }

@@ -252,7 +252,7 @@ pub enum FileVersion {
 pub struct TableMark {
     /// The number of the version.
     pub version: u64,
-    /// The words for messages.
+    /// The words for such a version in messages.
     pub words: &'static VersionWords,
 }
 

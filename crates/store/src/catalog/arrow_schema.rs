@@ -202,7 +202,7 @@ impl FoundSchema<'_> {
     }
 }
 
-/// The schema of an Arrow writer.
+/// The schema that an Arrow writer stored in a file.
 struct WriterSchema {
     schema: Schema,
     /// Whether metadata that is not UTF-8 was left out.
@@ -239,7 +239,7 @@ fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
 fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<WriterSchema> {
     let mut bytes = written_bytes(key_values)?;
     let mut odd_texts = 0;
-    // Such a text is overwritten with zeros, which are UTF-8.
+    // A text that is not UTF-8 is overwritten with zeros, which are UTF-8.
     while let Err(InvalidFlatbuffer::Utf8Error { range, .. }) = root_as_message(&bytes) {
         odd_texts += 1;
         if odd_texts > ODD_TEXTS {

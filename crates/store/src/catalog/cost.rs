@@ -156,7 +156,7 @@ fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     }
 }
 
-/// The number of bytes with which a value is counted.
+/// The number of bytes of Arrow memory that are counted for a value.
 pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0

@@ -70,17 +70,17 @@ pub struct Footer {
 /// The storage of a column chunk: where it is, and how it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnChunk<'a> {
-    /// The column of the schema.
+    /// The leaf column of the file's schema whose values the chunk holds.
     pub column: &'a ColumnDescPtr,
     pub(super) codec: CompressionCodec,
-    /// Whether it begins with a dictionary page.
+    /// Whether the chunk begins with a dictionary page.
     pub has_dictionary: bool,
     /// Whether repeated values may be stored once.
     pub(crate) repeats: bool,
     start: u64,
     /// The number of stored bytes.
     pub length: u64,
-    /// The bytes of its pages when they are decompressed.
+    /// The number of bytes of the chunk's pages once they are decompressed.
     pub uncompressed: u64,
     /// The number of values, including nulls.
     pub values: u64,
@@ -122,7 +122,7 @@ impl Footer {
         Footer { columns, ..self }
     }
 
-    /// The rows of each row group.
+    /// The numbers of rows of the row groups, in order.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let groups = if self.bytes.is_empty() { 0 } else { self.starts.len() + 1 };
         (0..groups).map(|group| Varints(self.of_group(group)).next())
@@ -199,7 +199,7 @@ impl Footer {
     }
 }
 
-/// A row group of a file that has nothing else.
+/// The description of a file that has only this row group, of `rows` rows and `chunks`.
 fn to_parquet<'a>(
     schema: &SchemaDescPtr,
     rows: u64,

@@ -129,7 +129,7 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
     } else {
         input.next_of(FALSE_OR_TRUE);
     }
-    // These bytes end both structures.
+    // The first zero ends the header of the page's kind, the second one the page header.
     input.next_of([0])?;
     input.next_of([0])?;
     Some(Page {
@@ -230,7 +230,7 @@ impl Fields {
             _ => return None,
         };
         let of_v2 = |field: Option<u32>| if kind == PageKind::DataV2 { field } else { Some(0) };
-        // These fields must exist, but their values are not used.
+        // Version 2 must have both of these fields, but their values are not used.
         of_v2(self.rows.and(self.nulls))?;
         let repetition = of_v2(self.repetition_levels)?;
         Some(Page {

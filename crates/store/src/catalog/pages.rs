@@ -85,12 +85,12 @@ impl PageLocations {
         &self.first_rows
     }
 
-    /// The rows of a page.
+    /// The rows of a page, counted in its row group.
     pub fn rows_of(&self, page: usize) -> Range<u32> {
         self.first_rows[page]..self.first_rows.get(page + 1).copied().unwrap_or(self.rows)
     }
 
-    /// The page that has a row of the row group.
+    /// The index of the page that has the row `row` of the row group.
     pub fn page_of(&self, row: u32) -> usize {
         self.first_rows.partition_point(|first| *first <= row).saturating_sub(1)
     }

@@ -95,7 +95,7 @@ impl Projection {
         &self.schema
     }
 
-    /// The origin of each field of the schema.
+    /// For each field of the schema, the selection that it comes from.
     pub fn selected(&self) -> &[Selected] {
         &self.selected
     }
@@ -252,7 +252,7 @@ fn list_of(list: &DataType, item: Field) -> DataType {
     }
 }
 
-/// The name of a field as a column of its own.
+/// The name of a field of a structure as a column of its own, such as `meta.author`.
 pub fn joined(column: &str, path: &[String]) -> String {
     path.iter().fold(column.to_owned(), |name, field| name + "." + field)
 }

@@ -28,7 +28,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::row_set::RowSet;
 
-/// The bits of a hash: a range that begins at one ends below 2^63.
+/// The number of bits of a hash: so few that a range of ids that begins at a hash ends below 2^63.
 const HASH_BITS: u32 = 62;
 
 /// The id of a row whose id has not been read.
@@ -96,7 +96,7 @@ pub struct RowPlace {
     pub row_group: usize,
     /// The ordinal of the row in its row group, from 0; in its file, if that is planned as one.
     pub row: u64,
-    /// The number of the row in the data set.
+    /// The id of the row in the data set.
     #[serde(skip)]
     pub id: RowId,
     /// The data set that the row belongs to, from 0, if several are read together.
@@ -183,7 +183,7 @@ impl<'a> GroupIds<'a> {
 }
 
 impl IdRuns {
-    /// Adds a row, which follows the last one.
+    /// Adds the id of a row, which must come after all rows that were added before.
     pub(crate) fn push(&mut self, row: u32, id: i64) {
         let follows = self.rows.last().zip(self.ids.last());
         if follows.is_none_or(|(first, begin)| begin.checked_add((row - first).into()) != Some(id)) {

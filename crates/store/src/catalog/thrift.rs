@@ -182,7 +182,7 @@ impl<'a> Compact<'a> {
                 let (count, kind) = self.list()?;
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
-                    // The Parquet crate refuses such a list itself, with a reason.
+                    // The Parquet crate itself refuses a list of another type than declared, with a reason.
                     false => self.skip_element(kind, DEEPEST),
                 })
             }

@@ -68,7 +68,7 @@ struct Columns<'a> {
 struct UnifiedColumn<'a> {
     /// The field with the type that all files have in common.
     field: Field,
-    /// The types of the column in the files, each with the first such file.
+    /// The types of the column in the files, each with the location of the first file that has it.
     types: Vec<(&'a str, DataType)>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> UnifiedColumn<'a> {
         UnifiedColumn { field: field.clone().with_nullable(nullable), types }
     }
 
-    /// Adds a field of another file.
+    /// Adds the column's field in another file.
     fn add(&mut self, location: &'a str, field: &Field, differences: Differences) -> Result<(), Clash<'a>> {
         if field.is_nullable() {
             self.field.set_nullable(true);

@@ -139,7 +139,7 @@ pub struct TableVersion {
     pub features: Vec<String>,
     /// The columns that the table is partitioned by.
     pub partition_columns: Vec<String>,
-    /// All columns, which a version without files has, too.
+    /// All columns of the table; a version without files has columns, too.
     pub schema: SchemaRef,
     /// The number of files.
     pub files: usize,

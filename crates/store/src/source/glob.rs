@@ -122,11 +122,11 @@ impl Glob {
 /// How a pattern matches a file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reach {
-    /// It matches the file itself.
+    /// The pattern matches the file itself.
     Whole,
-    /// It matches the folder of this many leading segments.
+    /// The pattern matches the folder that has this many leading names of the file's path.
     Folder(usize),
-    /// It does not match.
+    /// The pattern matches neither the file nor a folder above it.
     No,
 }
 

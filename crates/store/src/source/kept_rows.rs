@@ -78,7 +78,7 @@ impl KeptRows {
         numbers(&self.read()?, counts)
     }
 
-    /// Keeps a number of each row of each row group.
+    /// Keeps one number for each row of the row groups, such as the length of the row.
     pub fn keep_numbers(&self, numbers: &[Vec<u32>]) {
         self.keep_numbers_and_text(&[], numbers);
     }

@@ -22,7 +22,7 @@ use crate::catalog::FileVersion;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// Distinguishes one version of a local file from the next.
+/// The version of a local file, which distinguishes it from the next one.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * NANOSECONDS_A_SECOND + i128::from(rest);
     FileVersion::Local {
@@ -121,7 +121,7 @@ struct KeptFile {
     place: KeptHandle,
 }
 
-/// An open file, and its identity among those that had its path as a name.
+/// An open file, and the identity that tells it from other files that had the same path.
 #[derive(Debug)]
 struct OpenFile {
     file: fs::File,

@@ -59,7 +59,7 @@ pub struct Opening {
     pub index: Option<Bytes>,
     /// Whether the footers are packed as they are read, to be passed on.
     pub is_packed: bool,
-    /// The versions of the tables that locations are.
+    /// The versions to open of the tables at the locations.
     pub versions: WantedVersions,
 }
 

@@ -12,7 +12,7 @@ pub(super) enum OtherFormat {
     Numpy,
     Hdf5,
     TfRecord,
-    /// Tars and the shards of MDS.
+    /// Tar archives, and the shards of MosaicML (MDS).
     Shards,
     Archive,
     Page,

@@ -48,7 +48,7 @@ pub struct Store {
 /// A location outside of a table's folder that the user allows for the table's files.
 #[derive(Clone, Debug)]
 pub(super) struct AllowedLocation {
-    /// The volume of its store.
+    /// The index of the volume that the location is in.
     pub(super) volume: usize,
     /// An absolute path or a URL.
     pub(super) location: String,

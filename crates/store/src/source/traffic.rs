@@ -115,7 +115,7 @@ impl Traffic {
 }
 
 impl TrafficStats {
-    /// The traffic of both: the sums of counts, and the larger of other values.
+    /// The traffic of both together: the sums of counts, and the larger of other values.
     pub fn and(&self, other: &TrafficStats) -> TrafficStats {
         TrafficStats {
             requests: self.requests + other.requests,

@@ -83,7 +83,7 @@ impl Wire {
         Wire { login: Some((user, password)), ..self.clone() }
     }
 
-    /// The same wire, with other redirects.
+    /// The same wire, which follows these redirects.
     pub(super) fn with_redirects(&self, redirects: Redirects) -> Self {
         Wire { redirects, ..self.clone() }
     }

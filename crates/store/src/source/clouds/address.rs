@@ -227,7 +227,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The revision of a data set that names none.
+/// The revision of a data set whose URL names none.
 const MAIN: &str = "main";
 
 /// A URL that was split after its scheme.
@@ -364,7 +364,7 @@ impl CutUrl<'_> {
         })
     }
 
-    /// The text before the first `/`, and the text after it.
+    /// The text before the first `/`, and the text from this `/` on.
     fn authority(&self) -> (&str, &str) {
         self.rest.split_at(self.rest.find('/').unwrap_or(self.rest.len()))
     }
@@ -530,7 +530,7 @@ fn push_literal(glob: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Percent-decodes; `None` if it is malformed or not UTF-8.
+/// Percent-decodes a text; `None` if an escape is malformed, or if the result is not UTF-8.
 pub(in crate::source) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -64,7 +64,7 @@ const OTHERS: [(&str, Key); 3] = [
     ("IDENTITY_ENDPOINT", Key::MsiEndpoint),
 ];
 
-/// The keys of options, for hints.
+/// The keys of options that hints list.
 const KNOWN: [&str; 16] = [
     "azure_storage_account_name",
     "azure_storage_account_key",
@@ -113,7 +113,7 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
-/// All settings of the client. Holds secrets.
+/// Collects all settings of the client, some of which are secrets.
 fn read(address: &Address, options: &Options, environment: Environment<'_>) -> Result<HashMap<Key, String>> {
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "az://", &KNOWN, &[])? {
@@ -169,7 +169,7 @@ fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.chars().all(is_digit)
 }
 
-/// The account and endpoint that the host of a URL names.
+/// Takes the account and the endpoint from the host of a URL.
 fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let malformed = || {
         Error::invalid("the URL's host is not an Azure account's")
@@ -193,7 +193,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
         "fabric.microsoft.com" => {
             values.insert(Key::UseFabricEndpoint, "true".to_owned());
         }
-        // These are the clouds of other jurisdictions.
+        // The other domains are those of Azure's clouds in other jurisdictions.
         other => {
             values.entry(Key::Endpoint).or_insert_with(|| format!("https://{account}.blob.{other}"));
         }

@@ -28,7 +28,7 @@ pub(in crate::source) fn connect(address: &Address, options: &Options, wire: &Wi
         Scheme::Hdfs => super::hdfs::connect(address, options).map(Client::whole),
         #[cfg(feature = "http")]
         Scheme::HuggingFace => super::hf::connect(address, options, wire, &environment).map(Client::whole),
-        // With every feature, only the local file remains.
+        // In a build with every feature, only `file://` is left here.
         other => Err(left_out(other)),
     }
 }

@@ -1,4 +1,4 @@
 //! The variables by which clouds are set up.
 
-/// A process's variables, or a stand-in for them in a test.
+/// Looks up an environment variable of the process, or in a test a stand-in for it.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -43,7 +43,7 @@ const VARIABLES: [(&str, Key); 7] = [
 /// The address of an emulator, in the variable that Google's own libraries read.
 const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
 
-/// The keys of options, for hints.
+/// The keys of options that hints list.
 const KNOWN: [&str; 7] = [
     "google_service_account",
     "google_service_account_path",

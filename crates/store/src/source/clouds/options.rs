@@ -122,7 +122,7 @@ impl Options {
         }
     }
 
-    /// The value of a key, in its one spelling. It must not be shown.
+    /// The value of a key, which must be written in lower case here. The value must not be shown.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(key).map(Secret::expose)
     }

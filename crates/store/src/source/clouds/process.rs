@@ -34,7 +34,7 @@ impl Program {
         }
     }
 
-    /// A command line, for the shell.
+    /// The shell with a command line to run.
     pub(super) fn shell(command: &str, shown: String) -> Self {
         Program::new(Path::new("/bin/sh"), &["-c", command], shown)
     }

@@ -11,13 +11,13 @@ use super::environment::Environment;
 use super::process::Program;
 use super::secret::Secret;
 
-/// The default profile.
+/// The name of the profile that is read if none is named.
 const DEFAULT: &str = "default";
 
 /// The values of one section of a file.
 type Section = BTreeMap<String, Secret>;
 
-/// A profile, as the two files describe it.
+/// A profile, as the files `credentials` and `config` describe it.
 pub(super) struct Profile {
     name: String,
     credentials: Section,
@@ -95,7 +95,7 @@ impl Profile {
         Ok(keys(&self.config))
     }
 
-    /// The credentials from the `aws` program.
+    /// The `aws` program as the source of credentials, for a profile that takes them from `what`.
     fn exported(&self, what: &str) -> Result<Option<CredentialSource>> {
         let Some(aws) = &self.aws else {
             let cause = format!(

@@ -172,7 +172,7 @@ impl PaginatedListStore for Regional {
 }
 
 impl Regional {
-    /// A stream of the store, once there is one.
+    /// The results of `stream`, which is called once the store is built.
     fn later<T: 'static>(
         self,
         stream: impl FnOnce(&dyn ObjectStore) -> BoxStream<'static, Result<T>> + Send + 'static,

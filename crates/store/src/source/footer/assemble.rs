@@ -115,7 +115,7 @@ fn settle_defaults(opened: &mut [Opened]) {
     }
 }
 
-/// The columns that cannot be read in a file, each with the first such file.
+/// The columns that cannot be read in some file, each with the first file in which it cannot.
 fn refusals(opened: &[Opened]) -> Refusals {
     let mut refused = Refusals::new();
     let mut last: Option<&Arc<FileColumns>> = None;
@@ -180,7 +180,7 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     })?;
     let footer = Footer::new(*hash, columns, metadata)?;
     check_rows(footer.rows(), rows, file.deleted.as_ref()).map_err(|error| error.at(place()))?;
-    // Another task may have read it first.
+    // Another task may have set the footer first.
     drop(file.footer.set(footer));
     Ok(())
 }

@@ -125,7 +125,7 @@ fn chunks(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaDa
     metadata.row_groups().iter().flat_map(|group| group.columns())
 }
 
-/// The range of a chunk, which was checked.
+/// The range of a chunk's bytes in its file, which was checked before.
 fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
     let (start, length) = chunk.byte_range();
     start..start + length

@@ -65,7 +65,7 @@ impl KeptFooters {
         Ok(KeptFooters { cache, indexes })
     }
 
-    /// The footer of a file.
+    /// The kept footer of this version of a file, if there is one.
     pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<KeptFooter> {
         if let Some(bytes) = self.indexes.iter().find_map(|index| index.get(whole, pin)) {
             return Some(KeptFooter { bytes, is_indexed: true });

@@ -109,7 +109,7 @@ fn decode(
         let columns = known.of_file(metadata.file_metadata(), names.is_some())?;
         Ok((metadata, columns))
     };
-    // Invalid statistics are ignored.
+    // A footer that is only refused for its statistics is decoded without them.
     decode(ParquetStatisticsPolicy::KeepAll).or_else(|error: Error| match error.kind() {
         ErrorKind::Corrupt => decode(ParquetStatisticsPolicy::SkipAll).map_err(|_| error),
         _ => Err(error),

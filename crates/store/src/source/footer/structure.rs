@@ -143,7 +143,7 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
 struct Tree {
     /// The number of elements that are still expected.
     left: usize,
-    /// How many of these elements earlier ones claim as their children.
+    /// The number of these elements that earlier elements claim as their children.
     claimed: usize,
     /// The elements from the root to the present one that have children to come, or whose last child is being
     /// read.
@@ -279,7 +279,7 @@ impl Tree {
                             I32 => input.i32(kind)?.into(),
                             // This code and the Parquet crate would skip booleans differently.
                             BOOL_TRUE | BOOL_FALSE => return None,
-                            // The Parquet crate refuses such a list itself, with a reason.
+                            // The Parquet crate itself refuses a list of another type, with a reason.
                             _ => return input.skip(kind),
                         };
                         if !ENCODINGS.contains(&encoding) {
@@ -402,7 +402,7 @@ mod tests {
         );
         assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
         assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
-        // Truncated to 32 bits, each of these is a single child.
+        // Truncated to 32 bits, both of these numbers of children would be 1.
         for one in [1 - (1 << 32), 1 + (1 << 32)] {
             let deep = [vec![group(one); 2000], vec![leaf()]].concat();
             assert_eq!(refusal(&deep), "the footer is malformed");

@@ -22,9 +22,9 @@ pub struct IndexReport {
     pub files: u64,
     /// The number of files whose footers were read; the other footers were kept already.
     pub files_read: u64,
-    /// The bytes of the footers.
+    /// The number of bytes of the footers, which are compressed in the index.
     pub footer_bytes: u64,
-    /// The bytes of the index.
+    /// The number of bytes of the index.
     pub bytes: u64,
 }
 

@@ -108,7 +108,7 @@ pub(in crate::source) async fn beside(
     }
 }
 
-/// The present file at a path of a volume, if it exists.
+/// The address of the file at a path of a volume, with its present size and version, if it exists.
 pub(in crate::source) async fn pinned(store: &Store, volume: usize, path: &Path) -> Result<Option<Pin>> {
     match store.volume(volume)? {
         Volume::Remote(remote) => Ok(remote.head(path).await?.as_ref().map(Pin::from_meta)),

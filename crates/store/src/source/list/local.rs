@@ -112,7 +112,7 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&SeenPath]) -> Result<Sn
     Ok(Snapshot { root, files, indexes, common_metadata, ..Snapshot::default() })
 }
 
-/// A file as it is now, if it exists.
+/// The address of a file, with its present size and version, if it exists.
 pub(super) fn pinned(file: &Path) -> Result<Option<Pin>> {
     let Some(about) = fs::metadata(file).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
     Ok(Some(Pin { path: object_path(file)?, size: about.len(), version: version_at(file, &about) }))
@@ -202,7 +202,7 @@ pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
     let resolved = |file: &DataFile| canonical(Path::new(&file.whole));
     for file in files {
         let FileVersion::Local { changed, inode: inode @ 1.., .. } = file.pin.version else { continue };
-        // A file of another file system may have the same number.
+        // A file of another file system may have the same inode.
         let mut first = match seen.entry((inode, changed)) {
             Entry::Occupied(first) => first,
             Entry::Vacant(place) => {

@@ -88,7 +88,7 @@ pub(in crate::source) fn settle<'a>(
     types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    // Files with constants were already handled, among more files.
+    // Files with constants were handled by an earlier call, which had more files.
     let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
     let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();

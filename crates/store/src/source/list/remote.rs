@@ -55,7 +55,7 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
         false => match here.alone(key).await {
-            // The name of a file can have wildcards; if there is no such file, a glob was meant.
+            // The name of a file can have wildcards; a glob was meant only if no file has this name.
             Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
             found => found,
         },
@@ -129,7 +129,7 @@ impl Here<'_> {
         }
     }
 
-    /// The object that has this key.
+    /// The object with exactly this key, if there is one and it does not mark a folder.
     async fn file(&self, key: &str) -> Result<Option<Snapshot>> {
         if key.is_empty() || key.ends_with('/') {
             return Ok(None);

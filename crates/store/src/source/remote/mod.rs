@@ -98,7 +98,7 @@ impl Remote {
             async move {
                 let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
                 let answer = match store.get_opts(path, options).await {
-                    // Only an empty file has no last byte.
+                    // The store answers 416 because the file is empty: any other file has a last byte.
                     Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
                     answer => answer?,
                 };

@@ -30,7 +30,7 @@ const MIN_ROUND: Duration = Duration::from_millis(250);
 
 /// The factor by which more requests at once must raise the rate to be kept.
 const MIN_RATE_GAIN: f64 = 1.08;
-/// The factor by which fewer requests at once may change the rate to be kept: they cost less.
+/// The share of the rate that fewer requests at once must reach to be kept.
 const MAX_RATE_LOSS: f64 = 0.97;
 
 /// The number of rounds between two trials of another number of requests at once.
@@ -242,7 +242,7 @@ impl Pace {
             state.round = Round::new(now);
             let most = self.most.min(handles::sockets());
             if state.limit > most {
-                // More stores have been connected since.
+                // Stores that were connected since have taken a share of the sockets.
                 self.set(&mut state, most);
             } else if contended && state.no_more_before.is_none_or(|time| now >= time) {
                 let (limit, climb) = next(state.climb, state.limit, rate, most);
@@ -280,7 +280,7 @@ impl Pace {
         self.traffic.slots.set(limit as u64);
     }
 
-    /// How long after it was sent a request without any byte is late.
+    /// The time after which a request is late if no byte of its response has come.
     pub(super) fn late_after(&self) -> Duration {
         self.state().late_after
     }

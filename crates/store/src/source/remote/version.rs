@@ -31,7 +31,7 @@ impl Pin {
     }
 }
 
-/// Distinguishes one version of an object from the next.
+/// The version of an object, which distinguishes it from the next one.
 pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
     match &meta.e_tag {
         Some(tag) => FileVersion::ETag(bare(tag).into()),

@@ -43,7 +43,7 @@ impl Failure {
         Failure { kind: FailureKind::Other, words: words.into() }
     }
 
-    /// The same as an error of object_store.
+    /// The failure as an error of object_store.
     pub(super) fn into_http(self) -> HttpError {
         let kind = match self.kind {
             FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,

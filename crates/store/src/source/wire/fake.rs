@@ -62,7 +62,7 @@ impl Fake {
 /// The first byte of a client that speaks TLS, which this server does not.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// One request, one answer.
+/// Receives one request, records it and sends the answer.
 async fn converse<F: Fn(&ReceivedRequest) -> Answer>(
     mut stream: TcpStream,
     answer: Arc<F>,

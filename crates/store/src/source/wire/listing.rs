@@ -37,7 +37,7 @@ impl Listing {
             return Err("the store's listing is cut off, or not a listing");
         }
         if self == Listing::Blobs {
-            // For Azure, only its token shows whether the list continues.
+            // In a list of Azure, only the token shows whether the list continues.
             return element(&page, "NextMarker")
                 .map(|_| ())
                 .ok_or("the store's listing does not say whether it is complete");

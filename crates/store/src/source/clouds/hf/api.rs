@@ -281,7 +281,7 @@ pub(super) fn generic(error: impl std::error::Error + Send + Sync + 'static) -> 
     StoreError::Generic { store: STORE, source: Box::new(error) }
 }
 
-/// Percent-encodes a path; slashes stay if they separate names.
+/// Percent-encodes a path; its slashes stay if `slashes` says that they separate names.
 fn encoded(path: &str, slashes: bool) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
