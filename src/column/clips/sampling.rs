@@ -17,8 +17,8 @@ pub enum FrameSampling {
     /// middle image; with a stride, the clip lies in the middle of the list or window.
     #[default]
     Even,
-    /// Every part, cut as for [`Even`](Self::Even), gives a random image; with a stride, the clip begins at a
-    /// random image. The draws depend on the seed, the epoch and the row.
+    /// Every part, cut as for [`Even`](FrameSampling::Even), gives a random image; with a stride, the clip
+    /// begins at a random image. The draws depend on the seed, the epoch and the row.
     Random,
 }
 

@@ -116,8 +116,8 @@ impl CategoryCounts {
         Ok(())
     }
 
-    /// The vocabulary of the values that occurred `at_least` times, limited to the first `at_most`. The most
-    /// frequent value comes first, and equally frequent values ascend.
+    /// The vocabulary of the values that occurred `at_least` times or more, limited to the first `at_most`.
+    /// The most frequent value comes first, and equally frequent values ascend.
     ///
     /// # Errors
     /// `Invalid` if no value was counted often enough.

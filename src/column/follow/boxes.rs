@@ -162,8 +162,8 @@ impl Boxes {
         Boxes { out_normalized: normalized, ..self }
     }
 
-    /// The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. Above
-    /// 0, a box without area is dropped, too. Default: 0, which drops no box.
+    /// The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. If it
+    /// is above 0, a box without area is dropped, too. Default: 0, which drops no box.
     #[must_use]
     pub fn min_visible(self, share: f64) -> Boxes {
         Boxes { min_visible: share, ..self }
