@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::nested::with_fields;
 
-/// The field as a batch delivers it, for a field of a row group.
+/// The field that a batch has for a field of a row group.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(delivered_field(field))
 }

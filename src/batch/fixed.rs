@@ -28,7 +28,7 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
 }
 
 /// The bits of a row that `fill` replaces: all values of the row, or the single value that all of them have;
-/// `None` if `fill` is not for such types.
+/// `None` if `fill` does not fit the type.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
     match (fill.number(), fill, data_type) {

@@ -7,7 +7,7 @@ use forebay_arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW
 use forebay_arrow::datatypes::{ByteViewType, DataType};
 use forebay_arrow::vectors::Vectors;
 
-/// The bytes that a value takes in addition to its own: an offset of 64 bits.
+/// The number of bytes that a value takes in addition to its own bytes: an offset of 64 bits.
 const OFFSET: u64 = 8;
 
 /// Whether the values of a column differ in length.

@@ -38,7 +38,7 @@ const NOTE: &str = "note";
 const PARTIAL: &str = "part";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
-/// The permission bits with which others could change the content of a folder.
+/// The permission bits with which other users could change the content of a folder.
 const OTHERS_WRITE: u32 = 0o022;
 /// The usual unit of allocation of file systems, in bytes; the size of a file on disk is rounded up to it.
 const BLOCK_BYTES: u64 = 4096;

@@ -23,7 +23,7 @@ use memmap2::{Mmap, MmapOptions};
 /// How many maps can be guarded: twice what an index keeps. Linux allows a process 65,530 maps in all.
 const SLOTS: usize = 1 << 15;
 
-/// The place of one map in the table of guarded maps, which may be empty.
+/// A place for one map in the table of guarded maps; the place may be empty.
 struct GuardSlot {
     pages: AtomicU64,
     broken: AtomicBool,

@@ -28,13 +28,13 @@ pub(crate) enum Track {
     Consumer,
     /// Work of the consumer's thread on a batch that it is waiting for.
     Near,
-    /// The thread between the pipe and the consumer, one for each open epoch.
+    /// The thread between the pipe and the consumer: one track for each open epoch.
     Front(u32),
-    /// The thread that assembles batches, one for each open epoch.
+    /// The thread that assembles batches: one track for each open epoch.
     Assembly(u32),
     /// A thread of the pool.
     Pool(u32),
-    /// A row group on its way, one for each that is fetched at the same time.
+    /// A row group on its way: one track for each row group that is fetched at the same time.
     Fetch(u32),
 }
 

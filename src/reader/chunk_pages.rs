@@ -33,7 +33,7 @@ pub(super) struct StoredPages<'a>(&'a [Option<ChunkPages>]);
 /// Some of the pages of a column chunk, or none.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkPages {
-    /// The bytes to fetch: the dictionary, if one is needed, and runs of pages.
+    /// The byte ranges to fetch: the dictionary, if one is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
     /// The range of rows of each page, counted in the row group.
     rows: Box<[Range<u32>]>,

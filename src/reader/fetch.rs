@@ -439,7 +439,8 @@ impl Fetcher {
             let files: Vec<&File> = files.iter().map(|file| &self.reads.catalog.files[*file]).collect();
             self.reads.store.read_local(&files, reads, self.reads.projection.keeps_bytes()).await
         };
-        // If one of them fails, reading them one by one shows which one.
+        // If the read fails, nothing is returned, and reading the row groups one by one shows which one is at
+        // fault.
         read.await.unwrap_or_default().into_iter().map(Ok).collect()
     }
 

@@ -65,7 +65,7 @@ impl Resident {
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
-    /// The rows of a part without a permit.
+    /// The rows of a part, for which no permit is held.
     pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
         Resident::among(samples, part, (Rows::new(rows, None), 0))
     }
@@ -377,7 +377,7 @@ pub(crate) trait Renew: fmt::Debug + Send + Sync {
     fn room(&self, part: Part) -> Option<Permit>;
 }
 
-/// A batch of nulls.
+/// A batch of `rows` rows in which every value is null.
 fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
     let fields = fetcher.reads.projection.schema().fields().iter();
     let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();

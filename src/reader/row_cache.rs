@@ -22,7 +22,7 @@ use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::column::CacheForm;
 use crate::shard::Part;
 
-/// The memory for row groups divided by this number is the most memory of rows that are used while they wait
+/// The memory for row groups divided by this number limits the memory of rows that are used while they wait
 /// to be written. A disk that is slower than the epoch then caches fewer rows, but holds up nothing.
 const BEHIND_DIVISOR: u64 = 4;
 
@@ -58,7 +58,7 @@ pub(crate) struct WriteBehind {
     /// The number of bytes of these rows.
     bytes: AtomicU64,
     most: u64,
-    /// The number of times that the epoch asked for their memory.
+    /// The number of times that the epoch asked for the memory of these rows.
     asked: AtomicU64,
     /// The time until which nothing is written behind an epoch.
     resting: Mutex<Option<Instant>>,
@@ -310,7 +310,7 @@ impl WriteBehind {
         }
     }
 
-    /// Counts rows that will be written, if the limit permits.
+    /// Counts `bytes` of rows that will be written, if the limit permits; returns whether it does.
     fn admit(&self, bytes: u64) -> bool {
         if self.resting().is_some_and(|until| Instant::now() < until) {
             return false;

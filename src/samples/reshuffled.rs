@@ -229,7 +229,7 @@ fn bucketed_anew(bucket: &Bucket, lengths: &[u32], mut draws: Draws) -> BucketGr
 fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length != NO_LENGTH).collect();
     lengths.sort_unstable();
-    // A length of 8 may be raised to 9.
+    // A length of 8 may be raised to 9, so a ninth of the tokens is left free.
     let parts = 1 << PART_OF_ROWS;
     let tokens = bucket.most_tokens().map(|tokens| (u128::from(tokens) * parts / (parts + 1)) as u64);
     bucket.ends(&lengths, tokens)

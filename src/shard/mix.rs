@@ -161,7 +161,8 @@ impl Run {
 }
 
 impl MixedEpoch {
-    /// The next step after the epoch has given `row` rows; 0 if the epoch is about to begin.
+    /// The number of the step that follows `row` rows of the epoch, where 0 rows mean that the epoch is about
+    /// to begin.
     pub(crate) fn step_of(&self, row: u64) -> u64 {
         let row = if row == 0 { self.taken.iter().sum() } else { row };
         self.course.step_of(row)

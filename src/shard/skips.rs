@@ -2,8 +2,8 @@
 //!
 //! The order stays the same: an epoch is walked in segments, from one skipped range to the next, and a
 //! position counts all rows before it. A step never reaches into a skipped range: it is cut short there, like
-//! the last step of an epoch. That happens if a position that was saved with other batches is between two of
-//! these steps.
+//! the last step of an epoch. That happens if the epoch resumes from a position that was saved with other
+//! batches, so that its steps begin at other rows.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub(super) struct Slots {
     /// The number of the present slot; `None` before the first.
     number: Option<usize>,
     rows: Range<u64>,
-    /// The calendar at the end of the present slot, if that is a tick.
+    /// The calendar at the end of the present slot, if the slot is a tick.
     calendar: Option<Calendar>,
 }
 

@@ -334,8 +334,8 @@ fn statistics(physical: Type, bounds: Option<(&[u8], &[u8])>, nulls: Option<u64>
     })
 }
 
-/// Whether a Bloom filter rules out that a column holds one of these values. It cannot if a value has several
-/// stored forms.
+/// Whether a Bloom filter rules out that a column holds one of these values. A value with several stored
+/// forms is never ruled out.
 pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, values: &[Value]) -> bool {
     let is_absent = |value: &Value| match (physical, value) {
         (Type::INT32, Value::Int(value)) if data_type.is_integer() => {

@@ -29,7 +29,7 @@ const MAX_CHECKS: usize = i32::BITS as usize - 1;
 enum Check {
     /// Whether a comparison with these values is true.
     Compare(Op, Vec<Value>),
-    /// Whether the value is one of these values, which ascend, or, if the flag is `false`, is none of them.
+    /// Whether the value is among these texts, which ascend, or, if the flag is `false`, is not among them.
     IsAmong(bool, Vec<Box<[u8]>>),
     StartsWith(Box<[u8]>),
 }

@@ -85,7 +85,7 @@ impl KeptLevels {
         });
     }
 
-    /// The stored values, none of which is null.
+    /// The validity of the stored values, all of which are valid.
     pub(in crate::reader) fn stored(&self) -> &Validity {
         &self.stored
     }

@@ -86,7 +86,7 @@ pub(super) struct ListLevels {
     widths: [u32; 2],
     /// For each repetition level except 0, the lowest definition level of an item at that depth.
     items: Vec<u16>,
-    /// The definition level before the next one; the highest one of all if it is unknown.
+    /// The definition level that was read last; the highest number if that level is unknown.
     last: u16,
     /// The number of rows that begin in the pages so far; `None` if the levels of a page could not be read.
     rows: Option<usize>,

@@ -52,8 +52,8 @@ pub(crate) async fn values(
     Ok(Arc::unwrap_or_clone(found))
 }
 
-/// Reads the single column of `scanner` and converts the `selected` rows of each row group, with the default
-/// for row groups that have none. An error names its row, if there is one.
+/// Reads the single column of `scanner` and converts the `selected` rows of each row group with `make`. A row
+/// group without selected rows gets the default. An error names its row, if it is about one row.
 pub(super) async fn of_each_group<T: Default>(
     selected: Vec<RowSet>,
     scanner: &Scanner,

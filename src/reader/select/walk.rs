@@ -12,8 +12,8 @@ use parquet::basic::Encoding;
 /// The encodings of values that refer to a dictionary, by their numbers in page headers.
 const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
 
-/// The number of bytes that are first read to find a page header in them; more are read if it is longer, up
-/// to the limit.
+/// The number of bytes that are first read to find a page header in them, and the largest number of bytes
+/// that are read for a longer header.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
