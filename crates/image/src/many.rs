@@ -26,7 +26,7 @@ impl<'a> EncodedImage<'a> {
 
 /// Decodes many images, each into memory of its own.
 ///
-/// `image` is what [`Image::decode`] takes; without one, each image has its own size, as in
+/// `image` is the spec, as for [`Image::decode`]; without a spec, each image has its own size, as in
 /// [`decode`](crate::decode). `key` takes the number of an image, counted from 0, and returns its key. The
 /// threads of `pool` decode; without a pool, the caller's does. The pixels do not depend on the number of
 /// threads. Images that need much memory while they are decoded wait for each other: together they take no

@@ -1,8 +1,8 @@
 //! Polygons as masks.
 //!
 //! The pixels are those of COCO's mask API (`rleFrPoly` of `cocodataset/cocoapi`): the border is drawn on a
-//! grid five times as fine, and wherever it goes from one column of the grid to the next, a pixel of the
-//! column of the mask changes sides.
+//! grid five times as fine. Wherever it crosses the middle of a column of pixels, the pixels of that column
+//! change from outside to inside or back.
 
 use forebay_base::Result;
 

@@ -14,7 +14,7 @@ const REDUCTIONS: [u32; 3] = [8, 4, 2];
 ///
 /// The library's reduction is a sharper filter than the bilinear one that it replaces. On 24 photographs of
 /// 768x512 at quality 92, the difference from the exact result, in levels of 255, is 2.5 on average and 5.1
-/// in the worst photograph with a ratio of 1.0, 0.9 and 1.9 with 2.0, 0.5 and 0.9 with 2.5, and 0.4 and 0.7
+/// in the worst photograph with a ratio of 1.0; 0.9 and 1.9 with 2.0; 0.5 and 0.9 with 2.5; and 0.4 and 0.7
 /// with 3.0. The documented bound is less than 1 for photographs, and 9 for any image: black and white noise
 /// has 2 to 4, and the worst stripes and chessboards 7 and 8.
 ///

@@ -30,8 +30,8 @@ pub(super) struct LineWeights {
     pub(super) precision: u32,
     /// The largest weight.
     pub(super) largest: i16,
-    /// The weights before they are rounded, for target pixels in groups: the first weights of all pixels,
-    /// then the second ones.
+    /// The weights before they are rounded, for target pixels in groups: the first weights of all pixels of a
+    /// group, then their second weights.
     exact: Vec<[f64; GROUP]>,
 }
 

@@ -77,7 +77,7 @@ impl Frame {
         (largest(|component| component.across), largest(|component| component.down))
     }
 
-    /// The blocks of a component in an MCU of a scan of all components, across and down.
+    /// The number of blocks of a component in an MCU of a scan of all components, across and down.
     pub(super) fn blocks_of_mcu(&self, component: &Component) -> (usize, usize) {
         match self.components.len() {
             1 => (1, 1),

@@ -1,4 +1,5 @@
-/* The declarations that the C files of this folder share: the decompressor, and how blocks are handed to the caller. */
+/* The declarations that the C files of this folder share: the decompressor, and the caller's function for
+ * blocks. */
 
 #ifndef FOREBAY_LIBRARY_H
 #define FOREBAY_LIBRARY_H
@@ -12,7 +13,8 @@
 
 #define COMPONENTS 4
 
-/* Decodes the next MCU into its blocks, which are zeros before, or passes over it if `blocks` is NULL. */
+/* Decodes the next MCU into its blocks, which are zeros before, or passes over it if `blocks` is NULL. From
+ * forebay_library_coefficients it gets decoded blocks instead. */
 typedef void (*forebay_decode)(void *state, JBLOCKROW *blocks);
 
 /* The facts about a scan that Huffman decoding needs. The tables live until the scan is read or given up. */
@@ -30,7 +32,8 @@ struct forebay_scan {
   const UINT16 *quantization[COMPONENTS];
   /* Samples across and down a block of the component at this scale: 8, 4, 2, or 1, its average. */
   unsigned side[COMPONENTS];
-  /* The number of components if they are luma, or luma and two of chroma, in the order of their frame; else 0. */
+  /* The number of components if they are luma, or luma and two of chroma, in the order of the frame; else
+   * 0. */
   unsigned luma_and_chroma;
 };
 

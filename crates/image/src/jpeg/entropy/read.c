@@ -54,8 +54,8 @@ static int blocks_in_mcu(j_decompress_ptr info)
   return info->num_components == 1 ? 1 : blocks <= D_MAX_BLOCKS_IN_MCU ? blocks : 0;
 }
 
-/* Reads a JPEG to its end, and hands over its blocks if it has every bit of every coefficient and each MCU has `blocks`
- * blocks. 0 if it is not sound. */
+/* Reads a JPEG to its end, and hands over its blocks if it has every bit of every coefficient, and if each
+ * MCU has `blocks` blocks. 0 if it is not sound. */
 int forebay_library_coefficients(struct forebay_library *library, const unsigned char *encoded, size_t length,
                                  size_t memory, int blocks, forebay_decode take, void *state)
 {

@@ -1,5 +1,5 @@
-//! Transforms coefficients of several blocks at a time to pixels: exactly like the library's accurate integer
-//! transform on machines with AVX2, even if numbers overflow.
+//! Transforms coefficients of several blocks at a time to pixels, which equal those of the library's accurate
+//! integer transform on machines with AVX2, even if numbers overflow.
 //!
 //! The library transforms one block at a time. Here, a register of 512 bits holds a row of four blocks, and
 //! one of 256 bits a row of two, so that nothing is exchanged between the halves of a register.

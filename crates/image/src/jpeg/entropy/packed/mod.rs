@@ -8,12 +8,12 @@
 //! |---|---|---|
 //! | [`Facts`] | 48 | the mark, and the sizes of all parts |
 //! | header | | that of a baseline JPEG of the same coefficients ([`BaselineHeader`](super::frame::BaselineHeader)) |
-//! | index | 16 for each row of MCUs | where it begins in each of the last four parts |
-//! | blocks | 1 for each block | in the low half, bytes of its bitmap; in the high half DC: the difference to the block of its component before it in the row, -7 to 7; -8: a byte, of which -128 is a word |
-//! | bitmaps | 0 to 8 for each block | AC that are not zero: a bit for each, in zigzag order; no zeros at the end |
-//! | nibbles | half for each AC that is not zero | -8 to 7; 0: a byte. Each block begins a byte |
-//! | bytes | 1 | DC, then AC of -128 to 127; 0: a word |
-//! | words | 2 | |
+//! | index | 16 for each row of MCUs | the offsets at which the row begins in bitmaps, nibbles, bytes and words |
+//! | blocks | 1 for each block | low half: the number of bytes of its bitmap; high half: the difference of its DC from that of the block of its component before it in the row, -7 to 7, or -8 if the difference is in `bytes` |
+//! | bitmaps | 0 to 8 for each block | a bit for each AC coefficient in zigzag order, which is set if the coefficient is not zero; zero bytes at the end are left out |
+//! | nibbles | half for each AC coefficient that is not zero | its value, -8 to 7, or 0 if the value is in `bytes`; each block begins a byte |
+//! | bytes | 1 for each number | for each block the difference of DC that does not fit a nibble, or -128 if it is in `words`; then the values of AC that do not fit a nibble, or 0 if a value is in `words` |
+//! | words | 2 for each number | numbers that do not fit a byte |
 //! | end | 64 | zeros, so that a whole register can be loaded anywhere |
 //!
 //! Blocks are in the order of MCUs. A region is read from the row in which it begins; the blocks before it in

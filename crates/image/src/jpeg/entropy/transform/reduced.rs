@@ -121,8 +121,8 @@ fn same(dc: __m256i) -> __m256i {
     _mm256_shuffle_epi8(_mm256_packs_epi16(level, level), _mm256_setzero_si256())
 }
 
-/// One pass: the mean, and the pairs of the second and sixth row, of the first and third, and of the fifth
-/// and seventh.
+/// One pass of the transform, from the mean and from pairs of rows: 2 and 6, 1 and 3, and 5 and 7, counted
+/// from 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass_of_4<const SHIFT: i32, const N: usize>(
