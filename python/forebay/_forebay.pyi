@@ -911,8 +911,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of
-            them.
+            ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three
+            of them.
         """
     def rand_augment(
         self,

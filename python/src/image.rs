@@ -793,8 +793,8 @@ impl Image {
     /// Raises
     /// ------
     /// InvalidError
-    ///     ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of
-    ///     them.
+    ///     ``policy`` or ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three
+    ///     of them.
     #[pyo3(signature = (policy=None, *, interpolation=None, fill=None))]
     fn auto_augment(
         &self,
