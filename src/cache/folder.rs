@@ -66,7 +66,7 @@ pub(super) struct ScannedFile {
     pub(super) used: SystemTime,
 }
 
-/// All files of the cache.
+/// All files of the cache, as a scan finds them.
 #[derive(Default)]
 pub(super) struct FolderScan {
     pub(super) entries: Vec<ScannedFile>,

@@ -55,7 +55,7 @@ pub(super) struct Guarded {
 
 impl Guarded {
     /// Maps the first `length` bytes of `file`. `None` if all slots are taken, or if the address of the map
-    /// does not fit into one.
+    /// does not fit into a slot.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };

@@ -32,7 +32,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// The sums over a scan. A partial file without a length is only a lock, and is not counted.
+    /// The sums over the files of a scan. A partial file without a length is only a lock, and is not counted.
     pub(super) fn from_scan(scan: &FolderScan) -> Total {
         let lengths =
             || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);

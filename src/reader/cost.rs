@@ -8,7 +8,7 @@ pub(crate) struct Cost {
     /// The additional bytes while rows are made: for large pages that are decompressed, then for the second
     /// copy of a column that is brought into the order of a shuffle.
     pub(crate) decoding: u64,
-    /// The most bytes that the rows take in memory.
+    /// The largest number of bytes that the rows take in memory.
     pub(crate) held: u64,
 }
 
@@ -22,7 +22,7 @@ impl Cost {
         }
     }
 
-    /// The bytes that are returned when the rows are made.
+    /// The number of bytes that are needed only until the rows are made.
     pub(crate) fn passing(self) -> u64 {
         self.stored.saturating_add(self.decoding)
     }

@@ -221,7 +221,7 @@ impl Fetcher {
         fitting.max(2).min(at_once)
     }
 
-    /// The number of row groups in a bunch, if they are small.
+    /// The number of row groups that are fetched in one bunch; 1 if they are too large for bunches.
     pub(crate) fn in_a_bunch(&self) -> usize {
         let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED_GROUPS);
         let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);

@@ -171,7 +171,8 @@ impl Chunk<'_> {
         // refused here.
         demand.bytes =
             demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
-        // The sizes of pages that the footer states were counted before.
+        // The uncompressed size that the footer states was counted before, so only the bytes beyond it are
+        // added.
         let said = self.about.uncompressed.max(self.bytes.len() as u64);
         demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
         let mended = (!sum.wrong_flags.is_empty()).then(|| {
@@ -448,7 +449,7 @@ mod tests {
         bytes
     }
 
-    /// A page of a kind, with sizes as claimed.
+    /// A page of this kind, whose header claims these numbers of bytes and values.
     fn page(kind: u64, uncompressed: u64, values: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = integers(&[kind, uncompressed, body.len() as u64]);
         bytes.push(if kind == DICTIONARY { 0x4c } else { 0x2c });
@@ -632,7 +633,8 @@ mod tests {
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
         assert_eq!(mended(&denied, None).as_deref(), Some(&right[..]));
         assert_eq!(mended(&right, None), None);
-        // A page with exactly the claimed number of bytes counts as uncompressed, except from that writer.
+        // A page with exactly the claimed number of bytes counts as uncompressed, except from the writer with
+        // wrong flags.
         let same = page_v2(10, [1, 0, 1], FALSE, &[&[10, 7 << 2][..], &[1; 8]].concat());
         assert_eq!(mended(&same, Some("parquet-cpp-arrow version 3.0.0")), None);
         assert!(mended(&same, Some("parquet-cpp version 1.5.1-SNAPSHOT")).is_some());

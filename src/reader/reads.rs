@@ -120,7 +120,7 @@ impl Reads {
         }
     }
 
-    /// Reads whole row groups, with other columns.
+    /// Reads the columns of `projection` from whole row groups, without a cache.
     pub(crate) fn of_columns(&self, projection: Arc<Projection>) -> Self {
         Reads::whole(self.store.clone(), self.catalog.clone(), projection)
     }
@@ -218,8 +218,8 @@ impl Reads {
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 
-    /// The least number of bytes of each piece of a row group, for columns whose pages cannot be read one by
-    /// one; `None` if that is so for all columns, and the row group cannot be cut.
+    /// For columns whose pages cannot be read one by one, the least number of bytes that each piece of a row
+    /// group takes; `None` if all columns are such, so that the row group cannot be cut.
     pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
         let Reads { catalog, projection, .. } = self;
         let at = &catalog.groups[group];

@@ -373,7 +373,8 @@ impl<'a> RowGroupReader<'a> {
                 }
             }
         }
-        // Joined pages are under the range of the first one, no longer under those that were fetched.
+        // Joined pages are in `chunks` under the range of the first page, no longer under the ranges that
+        // were fetched.
         let joined = self.pages.map(StoredPages::joined).into_iter().flatten();
         joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
         Ok((step, total))

@@ -285,7 +285,7 @@ struct Examined {
     group: usize,
     stored: StoredGroup,
     matches: RowGroupMatch,
-    /// The indexes that may decide more.
+    /// The parts of indexes that may decide more rows of the stored row group.
     parts: Vec<IndexPart>,
 }
 

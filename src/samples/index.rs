@@ -252,7 +252,7 @@ pub(crate) struct PartRows {
 }
 
 impl PartRows {
-    /// The ordinal in the row group of the `row`-th of these rows.
+    /// The ordinal in the row group of the `row`-th row that is decoded for the part.
     pub(crate) fn row_in_group(&self, row: u32) -> u32 {
         self.set.select(self.ordinals.start + row)
     }

@@ -128,7 +128,7 @@ fn along_hilbert_curve(point: &mut [u16], bits: u32) -> u16 {
 #[derive(Debug)]
 pub(super) struct Balance {
     ranks: Arc<CostRanks>,
-    /// Scrambles the targets.
+    /// The number that scrambles the targets.
     scramble: u32,
 }
 

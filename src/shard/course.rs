@@ -346,7 +346,8 @@ impl Course {
         self.steps
     }
 
-    /// The number of rows of each source, including those before the beginning.
+    /// For each source, the number of rows that it gives in the epoch, including rows given before the course
+    /// begins.
     pub(crate) fn rows(&self) -> &[u64] {
         &self.rows
     }

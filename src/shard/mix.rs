@@ -45,7 +45,7 @@ pub(crate) struct MixedEpoch {
     pub(crate) sizes: Arc<[u64]>,
     /// The number of the epoch's first step in the run.
     pub(crate) first_step: u64,
-    /// The number of each source's first pass.
+    /// The number of each source's first pass in this epoch.
     pub(crate) passes: Vec<u64>,
     /// The number of rows of each source before the first step of the course.
     pub(crate) taken: Vec<u64>,

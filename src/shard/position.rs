@@ -296,7 +296,7 @@ impl TryFrom<Map<String, Value>> for Position {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderId {
-    /// `stored`, `window` or `exact`.
+    /// How rows are shuffled: `stored`, `window` or `exact`.
     pub shuffle: String,
     /// The seed of order and augmentation.
     pub seed: u64,

@@ -21,7 +21,7 @@ pub(super) enum StepShares {
     Random(Box<RandomShares>),
 }
 
-/// Random shares.
+/// Shares that are drawn at random, block by block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RandomShares {
     /// The exact shares of each block.

@@ -153,7 +153,7 @@ impl Skips {
         }
     }
 
-    /// The split of the single segment that ends at `end`.
+    /// The split within the segment that ends at `end`, if it ends before the epoch.
     fn within(split: &Split, end: Option<u64>) -> Split {
         match end {
             Some(rows) => Split { rows, drop_last: false, ..*split },

@@ -12,8 +12,8 @@ const GATHER: u64 = 0x0102_0408_1020_4080;
 /// The greatest level that fits into a byte with a bit to spare, which comparisons need.
 pub(super) const HIGHEST: u8 = 0x7f;
 
-/// A bit for each level that is at most `most`, the first one lowest. Eight levels are compared at once: the
-/// highest bit of `0x80 + most - level` says it. No level may be above [`HIGHEST`].
+/// A bit for each level that is at most `most`, with the bit of the first level lowest. Eight levels are
+/// compared at once, by the highest bits of `0x80 + most - level`. No level may be above [`HIGHEST`].
 pub(super) fn at_most(levels: &[u8; STEP], most: u8) -> u64 {
     let limit = ONES * u64::from(most.min(HIGHEST) | !HIGHEST);
     let (eights, _) = levels.as_chunks::<8>();

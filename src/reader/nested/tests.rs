@@ -302,7 +302,7 @@ fn damage_is_left_to_the_parquet_crate() {
     }
 }
 
-/// Two leaves of a list, whose levels are written as given.
+/// The bytes of a file with two leaves of a list, whose levels are written as given.
 fn with_levels(one: (&[i16], &[i16]), other: (&[i16], &[i16])) -> Bytes {
     let schema = "message m { optional group c (LIST) { repeated group list { optional group element {
         optional int32 a; optional int32 b; } } } }";

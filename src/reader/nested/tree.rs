@@ -18,7 +18,7 @@ use super::shape::Shape;
 /// A node of a column, with the index of its first leaf.
 pub(super) struct Tree {
     leaf: usize,
-    /// The number of nodes above.
+    /// The number of nodes above this one.
     depth: usize,
     kind: NodeKind,
 }

@@ -43,7 +43,7 @@ type TestPage<'a> = (usize, &'a [u8], &'a [u8]);
 
 /// The levels of a page.
 pub(in crate::reader) struct PageLevels<'a> {
-    /// The number of levels of either kind.
+    /// The number of definition levels, and of repetition levels if there are any.
     pub(in crate::reader) count: usize,
     pub(in crate::reader) repetition: &'a [u8],
     /// The definition levels; `None` if all of them are the highest.
