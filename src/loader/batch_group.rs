@@ -13,7 +13,7 @@ pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
     /// The source of each row and the place in its deal; for samples of several rows, the source and the row.
     pub(super) picks: Vec<(u32, u32)>,
-    /// The picks that are not delivered.
+    /// The indices of the picks that are denied, and thus not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
     /// The number of bytes that the batch will take; 0 if every row takes equally many.
@@ -52,7 +52,7 @@ pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
     /// The source of each row and the place in its deal, step by step.
     pub(super) picks: Vec<(u32, u32)>,
-    /// The picks that are not delivered.
+    /// The indices of the picks that are denied, and thus not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) bytes: u64,
     pub(super) batches: Vec<GroupedBatch>,

@@ -275,7 +275,7 @@ impl SourceRows {
     fn new(sources: &[Arc<Resident>]) -> Self {
         let mut rows: Vec<Arc<Rows>> = Vec::new();
         let mut known = HashMap::new();
-        // Neighbours often share their rows.
+        // Neighbouring sources often share their rows.
         let mut last = (std::ptr::null(), 0);
         let of = sources.iter().map(|source| {
             source.with_rows(|found| {
@@ -533,7 +533,7 @@ impl Collation {
         };
         let view = |column: usize| &views[request.collator.view(column)];
         let mut tasks = Vec::new();
-        // The bytes of the present task, if it gathers.
+        // The number of bytes that the present task gathers.
         let mut gathered = 0;
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {

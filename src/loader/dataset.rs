@@ -54,7 +54,7 @@ pub struct Dataset {
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
     /// The statistics of opening the data set.
     pub(super) opened: StageStats,
-    /// The locations and options that opened it; `None` for a store that the user provided.
+    /// The locations and options that opened the data set; `None` for a store that the user provided.
     origin: Option<Arc<DatasetOrigin>>,
 }
 

@@ -19,8 +19,8 @@ pub(crate) struct PendingBatch {
     pub(crate) padded: u64,
     /// The permit, returned when the consumer has the batch; the first batch of an epoch has none.
     pub(crate) permit: Option<BatchPermit>,
-    /// The memory of the batch, if that depends on the lengths of its values. It is returned together with
-    /// the permit.
+    /// The permit for the memory of the batch, if its size depends on the lengths of its values. It is
+    /// returned together with the other permit.
     pub(crate) memory: Option<BytesPermit>,
 }
 

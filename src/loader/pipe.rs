@@ -81,7 +81,7 @@ struct Driven {
     epochs: Vec<Handles>,
     /// The work with which the epoch under way was begun.
     work: Option<Work>,
-    /// The permits for the batches of both epochs.
+    /// The permits for the batches of the epoch under way and of the one that is prepared.
     permits: Option<BatchSemaphore>,
 }
 
@@ -89,7 +89,8 @@ struct Driven {
 struct Handles {
     id: EpochId,
     admission: Arc<Admission>,
-    /// `None` if the rows of the epoch are in memory, so that nothing is fetched.
+    /// The control of the fetching; `None` if the rows of the epoch are in memory, so that nothing is
+    /// fetched.
     prefetch: Option<PrefetchControl>,
     /// The batches and their watch, until the consumer has them.
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,

@@ -140,7 +140,7 @@ impl RowGroupDecoder {
     }
 
     /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, if one of
-    /// them is damaged, or if their rows stay in memory, with these.
+    /// them is damaged, or if their rows stay in memory, which the parts then have as found.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,

@@ -45,7 +45,7 @@ impl Permits {
 #[derive(Debug)]
 pub(crate) struct BatchPermit(Arc<Permits>);
 
-/// The bytes of a batch, taken before it is made and returned when it is dropped.
+/// The permit for the bytes of a batch: taken before the batch is made, and returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct BytesPermit {
     permits: Arc<Permits>,

@@ -18,7 +18,7 @@ const BESIDE_FIRST_DIVISOR: usize = 3;
 /// if they have at most [`MAX_FREE_BYTES`] together.
 const MIN_AT_ONCE: usize = 3;
 
-/// A trial has `parts / GROWTH_DIVISOR` more parts at once, rounded up.
+/// A trial allows a limit of `parts` to rise by `parts / GROWTH_DIVISOR`, rounded up.
 const GROWTH_DIVISOR: usize = 2;
 
 /// The number of rounds of measuring between a trial that gained nothing and the next one, because some

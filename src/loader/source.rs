@@ -99,7 +99,7 @@ pub(super) struct Begun {
 #[derive(Clone)]
 pub(super) struct Unkept {
     pub(super) cache: DiskCache,
-    /// The reason, in a line.
+    /// The reason why nothing is kept, in a line.
     pub(super) why: String,
 }
 

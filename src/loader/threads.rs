@@ -125,7 +125,7 @@ pub fn decoding_threads(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
     if let Some((process, before)) = shared.replace((Process::this(), pool.clone()))
         && process.is_forked()
     {
-        // The threads are the parent's.
+        // The threads of `before` are the parent's, so this process must not end them.
         std::mem::forget(before);
     }
     Ok(pool)

@@ -33,7 +33,7 @@ const MIN_RATE_KEPT: f64 = 0.95;
 #[derive(Debug)]
 pub(super) struct Tiers {
     asked: Tier,
-    /// The forms that columns have, best first.
+    /// The other forms that the columns can be kept in, best first.
     forms: Vec<Arc<CacheForm>>,
     /// The number of columns whose cells are decoded.
     decoded: u64,
@@ -91,8 +91,8 @@ struct Measured<'a> {
 
 impl Tiers {
     /// Begins with the requested form; if none is requested, with the form in which an earlier run kept
-    /// cells. `forms` are those that columns have, best first; `decoded` is the number of columns that are
-    /// decoded.
+    /// cells. `forms` are the other forms that the columns can be kept in, best first; `decoded` is the
+    /// number of columns that are decoded.
     pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, reads: &Reads) -> Self {
         let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(reads, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();

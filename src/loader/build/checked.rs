@@ -35,7 +35,7 @@ pub(super) struct Checked {
     pub(super) denied: Denied,
     pub(super) withheld: Withheld,
     pub(super) columns: Delivered,
-    /// The reads of whole row groups.
+    /// The way to read the columns, with row groups read as a whole.
     pub(super) reads: Reads,
     pub(super) reading: Reading,
     /// The number of rows in the window if the user does not set it.

@@ -41,7 +41,7 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Whether a slice of any of the columns is as good as a column of its own.
+    /// Whether a batch may be a slice of larger arrays, because the values of all columns have a fixed width.
     pub(super) fn are_flat(&self) -> bool {
         let is_flat = self.lengths.all(self.all.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()

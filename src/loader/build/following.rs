@@ -76,7 +76,8 @@ impl LoaderBuilder {
         (followed, nulls): (Followed, NullOptions<'_>),
     ) -> Result<Arc<dyn FollowImage>> {
         let kept = self.kept_boxes(read, name)?;
-        // Boxes that are dropped themselves would not have an item for each of the other boxes.
+        // If boxes went along with other boxes, but were also dropped themselves, they would not have an item
+        // for each of the other boxes.
         if kept.is_some() && matches!(follow, Follow::Boxes(_)) {
             return Err(self.twice(name));
         }

@@ -2,11 +2,11 @@
 
 use crate::loader::spec::LoaderSpec;
 
-/// The names of these options.
+/// The names of the options that only a mix has.
 pub(super) const OF_MIXES: [&str; 6] =
     ["schedule", "random_shares", "stop", "repeat", "max_passes", "source"];
 
-/// The name of the first of these options that is given.
+/// The name of the first option among [`OF_MIXES`] that is given.
 pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
     let default = LoaderSpec::default();
     let given = [

@@ -198,8 +198,8 @@ impl LoaderBuilder {
         Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
     }
 
-    /// The number of rows of a window for which a column is delivered, and the draws that these share; `None`
-    /// if samples are not windows.
+    /// The number of rows of a window for which a column is delivered, and the random draws that these rows
+    /// share; `None` if samples are not windows.
     pub(super) fn rows_of_window(&self, name: &str) -> Option<(usize, Frames)> {
         match &self.spec.samples {
             Samples::Windows(window) => Some((rows_of(window, name).len(), window.drawn_frames())),

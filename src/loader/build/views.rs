@@ -78,7 +78,7 @@ impl LoaderBuilder {
         }))
     }
 
-    /// A view that a column follows.
+    /// A view as the image that another column follows, if the view has one image for each row.
     pub(super) fn followed_view(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         let name = view.column(column);
         if view.count.is_some() {

@@ -39,7 +39,7 @@ pub(crate) struct WindowColumn {
 }
 
 impl WindowShape {
-    /// Windows of `length` rows, and the draws that these share.
+    /// Windows of `length` rows, which share the random draws that `frames` says.
     pub(crate) fn new(length: u32, frames: Frames, columns: impl IntoIterator<Item = WindowColumn>) -> Self {
         let (fields, views, of, frames_of) = Default::default();
         let mut shape = WindowShape { length: length as usize, frames, fields, views, of, frames_of };
@@ -136,7 +136,7 @@ fn window_field(row: &Field, count: usize) -> Result<Field> {
     Ok(Field::new(row.name(), DataType::FixedSizeList(Arc::new(item), length), false))
 }
 
-/// Whether rows are numbers of one shape.
+/// Whether the values of a column are arrays of numbers, all of one shape.
 fn is_tensor(row: &Field) -> bool {
     match row.data_type() {
         DataType::FixedSizeList(item, _) => {

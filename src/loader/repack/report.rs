@@ -30,8 +30,8 @@ pub struct RepackedColumn {
     pub kept: u64,
     /// The number of cells that are null.
     pub nulls: u64,
-    /// The bytes of the converted images before.
+    /// The bytes of the converted images before the conversion.
     pub bytes_before: u64,
-    /// The bytes of the converted images after.
+    /// The bytes of the converted images after the conversion.
     pub bytes_after: u64,
 }

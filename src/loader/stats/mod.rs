@@ -63,7 +63,7 @@ pub struct PoolStats {
 pub struct NextStats {
     /// The number of calls that returned a batch.
     pub count: u64,
-    /// The sum over these calls.
+    /// The sum of the durations of these calls.
     pub sum: f64,
     /// Median.
     pub p50: f64,
@@ -187,7 +187,7 @@ pub struct Stats {
     /// The number of values in batches so far that are not in the vocabulary of their column, and have the
     /// code for unknown values.
     pub unknown_values: u64,
-    /// The memory budget.
+    /// The bytes in flight, and the memory budget.
     pub memory: MemoryStats,
     /// The requests to the stores since the data set was opened.
     pub traffic: TrafficStats,
