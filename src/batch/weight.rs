@@ -114,7 +114,8 @@ impl<'a> Lengths<'a> {
         Lengths::Views(array.views(), bytes.max(u64::from(MAX_INLINE_VIEW_LEN)))
     }
 
-    /// The lengths of structures: one number, if all of their fields have one.
+    /// The lengths of structures with these fields; a fixed number of bytes, if all fields have a fixed
+    /// number.
     fn of_fields(fields: Vec<Lengths<'a>>) -> Self {
         let fixed = fields.iter().map(|field| match field {
             Lengths::Fixed(bytes) => Some(*bytes),

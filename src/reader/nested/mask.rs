@@ -35,7 +35,7 @@ pub(super) fn spread_eight(packed: u64, width: u32) -> u64 {
     (pairs | pairs << (8 - width)) & low(width, ONES)
 }
 
-/// The lowest `count` bits.
+/// A word in which the lowest `count` bits are ones.
 pub(super) fn lowest(count: usize) -> u64 {
     match count {
         0..STEP => (1 << count) - 1,

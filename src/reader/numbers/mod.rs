@@ -305,7 +305,7 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = there?;
             let appended =
                 page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
-            // For texts, the Parquet crate reports this itself.
+            // The Parquet crate itself reports texts that end early.
             let may_end_early = appended.is_none() && self.form.are_numbers();
             self.damaged |= may_end_early && page.ends_early::<T>(there);
             appended?;
