@@ -166,8 +166,8 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     })
 }
 
-/// The common zone of timestamps: none, or one zone under any of its names. Timestamps from several zones
-/// become the same moments in UTC.
+/// The common time zone of timestamps: none, or one zone under any of its names. Timestamps from several
+/// zones become the same moments in UTC.
 fn zone(types: &[&DataType], widens: bool) -> Option<Option<Arc<str>>> {
     let zones: Vec<Option<&Arc<str>>> = types
         .iter()

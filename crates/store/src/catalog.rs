@@ -87,8 +87,8 @@ pub struct Catalog {
 pub struct File {
     /// The path or URL of the file as users write it.
     pub location: Arc<str>,
-    /// The path relative to the location that was opened, with `/`: the same for the same data in another
-    /// store.
+    /// The path relative to the location that was opened, with `/` as the separator. It is the same for a
+    /// copy of the data in another store.
     pub relative: Arc<str>,
     /// The index of the volume that holds the file: a data set can be spread over several stores.
     pub volume: u32,
@@ -107,7 +107,7 @@ pub struct File {
     pub names: Option<Arc<ColumnNames>>,
     /// The columns with a single value in all rows of the file.
     pub constants: Arc<[Constant]>,
-    /// The number of constants that were known before the footer was read; they come first.
+    /// The number of constants that were known before the footer was read; they are the first of `constants`.
     pub(crate) listed_constants: u32,
     /// The bounds of the file's values, as the list of its table gives them.
     pub(crate) statistics: Option<FileStatistics>,
@@ -349,8 +349,8 @@ impl Catalog {
         Place::file(self.files[group.file].location.clone()).row_group(index).row(row - start)
     }
 
-    /// The stored row groups of `group`, in order: those of its file if the rows of the file are declared,
-    /// and otherwise itself alone, as before the footer has been read.
+    /// The stored row groups of `group`, in order: those of its file if the rows of the file are declared and
+    /// its footer has been read, and otherwise only `group` itself.
     pub fn stored(&self, group: &Group) -> impl Iterator<Item = StoredGroup> {
         let file = &self.files[group.file];
         let of_file = file.footer.get().filter(|_| file.declared.is_some()).map(Footer::row_counts);
@@ -434,7 +434,8 @@ impl Catalog {
         stored.saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// The rows of the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are decoded.
+    /// The number of rows in the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are
+    /// decoded.
     pub fn window_rows(&self, projection: &Projection) -> u64 {
         WINDOW_BYTES / self.window_row_bytes(projection)
     }
@@ -446,8 +447,9 @@ impl Catalog {
         (bytes / self.rows().max(1)).max(1)
     }
 
-    /// The bytes of the values of the projected columns of `group` when each is stored separately, and
-    /// whether the footer gives them: repeated values are stored once, and only newer footers count them.
+    /// The bytes that the values of the projected columns of `group` would take if each value was stored
+    /// separately, and whether the footer states them: a file stores repeated values once, and only newer
+    /// footers count every value.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
@@ -581,7 +583,7 @@ impl Catalog {
         }))
     }
 
-    /// Takes the ids that each file stores for its rows, if it does.
+    /// Takes the ids that files store for their rows; `None` for a file that stores none.
     ///
     /// # Errors
     /// `Corrupt` if two rows have one id.
@@ -689,14 +691,15 @@ impl File {
         self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
     }
 
-    /// A hash of the file's part of the data set's fingerprint, apart from its path.
+    /// A hash of everything about the file that counts in the data set's fingerprint, except its path.
     pub fn content_hash(&self) -> u64 {
         let rows: Vec<u64> = self.row_counts().collect();
         xxh3_64(format!("{} {:?} {rows:?} {:?}", self.size, self.footer_hash(), self.table_hash).as_bytes())
     }
 
-    /// A hash that distinguishes its content, in addition to size and version: xxh3-64 of its footer's bytes.
-    /// `None` if the table's list declares rows and columns, whether the footer was read or not.
+    /// A hash that distinguishes the file's content, in addition to size and version: the xxh3-64 of the
+    /// footer's bytes. `None` for a file of a table or with declared rows, whether the footer was read or
+    /// not.
     pub fn footer_hash(&self) -> Option<u64> {
         match self.declared.is_some() || self.is_of_table() {
             true => None,

@@ -26,7 +26,8 @@ use crate::row_set::RowSet;
 mod statistics;
 mod table;
 
-/// A file of a table is planned as one row group up to this size, at which writers usually begin another.
+/// A file of a table is planned as one row group up to this size in bytes, at which writers usually begin
+/// another row group.
 const MOST_BYTES_AS_ONE: u64 = 128 << 20;
 
 /// The number of bytes of the two ends of a run of deleted rows. It precedes them where they are hashed.
@@ -91,8 +92,8 @@ pub struct DataFile {
     pub shown: Arc<str>,
     /// The absolute path or URL of the file, which is unique.
     pub whole: String,
-    /// The path of the file relative to the folder that all locations share, with `/` as the separator; the
-    /// union sets it.
+    /// The path of the file relative to the folder that all locations share, with `/` as the separator;
+    /// [`Snapshot::union`] sets it.
     pub relative: String,
     /// The volume of the store that the file is in.
     pub volume: usize,

@@ -7,8 +7,8 @@ use super::footer::ColumnChunk;
 use super::leaf_width;
 use crate::snapshot::Constant;
 
-/// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and
-/// validity).
+/// The bytes that Arrow keeps for each list in addition to its items, counted generously: a 64-bit offset and
+/// the validity.
 const ROW_OVERHEAD: u64 = 9;
 
 /// The decompressed bytes from which on a chunk counts: each thread has memory for smaller chunks anyway.
@@ -84,7 +84,7 @@ impl ColumnChunk<'_> {
         sum(self, rows, value_width(self.column)).saturating_add(self.padding(rows))
     }
 
-    /// The bytes under null lists of a fixed length: values, and offsets of lists in them.
+    /// The bytes that Arrow stores under null lists of a fixed length: values, and offsets of lists in them.
     pub fn padding(&self, rows: u64) -> u64 {
         let Some(lists) = self.lists else { return 0 };
         let slots = lists.slots(rows, self.values, self.nulls);

@@ -51,7 +51,7 @@ const REPEATS: u8 = 1 << 4;
 const FOLLOWS: u8 = 1 << 5;
 /// The flag of a chunk with one value for each row.
 const ONE_A_ROW: u8 = 1 << 6;
-/// The flag of a chunk whose values have a known length without their encoding.
+/// The flag of a chunk for which the footer gives the length of the values without their encoding.
 const UNENCODED: u8 = 1 << 7;
 
 /// A footer, without the parts that only filters and reports need.

@@ -10,8 +10,8 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::ColumnChunk;
 use super::thrift::Compact;
 
-/// The size in bytes of the largest index that is read. An index of a million pages takes about a twentieth
-/// of it.
+/// The size in bytes of the largest index that is read. An index of a million pages takes about a quarter of
+/// it.
 const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// The places of a column chunk's data pages, and their rows. There is at least one page.

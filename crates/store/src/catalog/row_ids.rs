@@ -92,9 +92,10 @@ pub struct RowPlace {
     /// The path or URL of the file.
     #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
-    /// The ordinal of the row group in the file, from 0; 0 for a file of a table that is planned as one.
+    /// The ordinal of the row group in the file, from 0; 0 for a file of a table that is planned as one row
+    /// group.
     pub row_group: usize,
-    /// The ordinal of the row in its row group, from 0; in its file, if that is planned as one.
+    /// The ordinal of the row in its row group, from 0; in its file, if the file is planned as one row group.
     pub row: u64,
     /// The id of the row in the data set.
     #[serde(skip)]
@@ -119,7 +120,7 @@ impl fmt::Display for RowPlace {
 pub(crate) struct RowIds {
     /// The beginning of each file's range.
     first: Box<[i64]>,
-    /// The beginnings with their files, ascending, of the files that store no ids.
+    /// The beginnings of the ranges of files that store no ids, ascending, each with the index of its file.
     sorted: Box<[(i64, u32)]>,
     /// The ids that files store, by the files' indices.
     stored: HashMap<u32, IdRuns>,

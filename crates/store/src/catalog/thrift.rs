@@ -421,8 +421,8 @@ mod tests {
         }
     }
 
-    /// The Parquet crate skips a list of booleans without its elements, so both would read the rest in
-    /// different ways.
+    /// The Parquet crate skips a list of booleans without its elements, so it and this code would read the
+    /// rest in different ways.
     #[test]
     fn booleans_in_lists_and_maps_are_refused() {
         for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {

@@ -19,8 +19,8 @@ use super::url::{self, Target};
 
 pub use job::Resumed;
 
-/// The number of files for a store that this process has begun to write, since two of them may be written at
-/// once.
+/// The number of files for a store that this process has begun to write. The names of temporary files contain
+/// it, since two files may be written at once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
 /// The hidden folder in a local destination that holds all new files until the last of them is complete. So

@@ -42,8 +42,8 @@ pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file system gives its files new numbers each time, like those in user space. It is asked once
-/// for each file system.
+/// Whether a file system does not keep the inodes of its files, like file systems in user space. The system
+/// is asked once for each file system.
 #[cfg(target_os = "linux")]
 fn numbers_anew(path: &Path, device: u64) -> bool {
     static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
@@ -57,7 +57,7 @@ fn numbers_anew(path: &Path, device: u64) -> bool {
     found
 }
 
-/// Whether a file system gives its files new numbers each time, which is unknown on this platform.
+/// Whether a file system does not keep the inodes of its files, which is unknown on this platform.
 #[cfg(not(target_os = "linux"))]
 fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false

@@ -12,5 +12,5 @@ pub(in crate::source) const TAIL: u64 = 64 << 10;
 /// megabytes. One that claims more is suspicious, and no memory is allocated for it.
 pub(in crate::source) const LONGEST_FOOTER: u64 = 128 << 20;
 
-/// The bytes of large footers that are read and parsed at the same time, over all files.
+/// The most bytes of large footers that are read and parsed at the same time, over all files.
 pub(super) const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;

@@ -16,7 +16,7 @@ use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
 /// The greatest depth of columns. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// The hint for deeper columns: a list takes two levels, and the whole schema one.
+/// The hint for columns that are too deep: a list takes two levels, and the whole schema one.
 const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
                        JSON or binary";
 
@@ -47,7 +47,8 @@ impl Oddities {
         *self == Self::default()
     }
 
-    /// The footer with something that the crate accepts in each of these places, in the same number of bytes.
+    /// The footer in which something that the crate accepts replaces these parts, in the same number of
+    /// bytes.
     pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
         /// The bit that is set in all bytes of a number except the last.
         const GOES_ON: u8 = 0x80;

@@ -94,7 +94,7 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     let snapshot = snapshot(base, Some(glob), &chosen)?;
     let folders: HashSet<Option<&Path>> =
         snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
-    // The paths are those below the folder, since the folder itself may be the table.
+    // Paths inside of the folders are checked, since a folder itself may be that of a table.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(snapshot)
 }

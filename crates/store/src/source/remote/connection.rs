@@ -143,7 +143,8 @@ impl Remote {
         Ok(())
     }
 
-    /// Repeats a request until there is an answer. An answer of `None` ends the repetition as well.
+    /// Repeats a request until there is an answer. `None` stands for an answer that ended early, after which
+    /// the request is repeated as after a temporary failure.
     pub(super) async fn patiently<'a, T>(
         &self,
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,

@@ -156,7 +156,7 @@ impl Remote {
         }
     }
 
-    /// Writes an object, replacing an existing one. It has more time than a short answer needs.
+    /// Writes an object, replacing an existing one. The store gets more time for it than for a short answer.
     pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
         let _slot = self.pace.slot().await;
         let time = Duration::from_secs(bytes.len() as u64 / SLOWEST_WRITE);
