@@ -26,7 +26,7 @@ const MAX_PARTS: u64 = 1 << 14;
 pub struct BetterMixing {
     /// The option to set.
     pub option: MixingOption,
-    /// The value to set it to.
+    /// The number of rows to set the option to.
     pub rows: u64,
     /// The approximate number of row groups from which a batch would have rows.
     pub row_groups_of_a_batch: f64,

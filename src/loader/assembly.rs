@@ -120,8 +120,8 @@ impl Assembly {
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // The report may be outstanding: the epoch may end before step `next_at`, or all its steps were made
-        // before it began.
+        // This may not have been reported yet: the epoch may end before step `next_at`, or all its steps were
+        // made before it began.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }
@@ -276,7 +276,7 @@ impl Assembly {
                 Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)), repeats: None }
             }
             SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None, repeats: None },
-            // Rows are delivered, whatever the number of rows in a sample.
+            // Batches deliver single rows, whatever the number of rows in a sample.
             SampleForm::Rows => {
                 let repeated = if repeated > 0 { picks.len() - last } else { 0 };
                 let repeats = (!repeats.is_empty()).then(|| repeats.into());

@@ -61,8 +61,8 @@ impl OnBadRow {
         matches!(self, OnBadRow::Skip { refill: true, .. })
     }
 
-    /// Fails if more bad rows were left out than allowed: `all` has the bad rows of an epoch that left out
-    /// `before` others earlier.
+    /// Fails if more bad rows were left out than allowed: `all` has the bad rows that an epoch left out, in
+    /// addition to `before` earlier ones.
     pub(crate) fn check(self, before: u64, all: &[BadRow]) -> Result<()> {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
         let left = usize::try_from(at_most.saturating_sub(before)).unwrap_or(usize::MAX);

@@ -11,7 +11,8 @@ const SOURCES_REMEMBERED: usize = 8;
 /// The rows of a step, from which its batch is made.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// The source of each row and the place in its deal; for samples of several rows, the source and the row.
+    /// For each row, its source and its place in the source's deal; for samples of several rows, its source
+    /// and the row itself.
     pub(super) picks: Vec<(u32, u32)>,
     /// The indices of the picks that are denied, and thus not delivered.
     pub(super) withheld: Vec<u32>,
@@ -50,7 +51,7 @@ pub(crate) struct PackRows {
 #[derive(Default)]
 pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// The source of each row and the place in its deal, step by step.
+    /// For each row, step by step, its source and its place in the source's deal.
     pub(super) picks: Vec<(u32, u32)>,
     /// The indices of the picks that are denied, and thus not delivered.
     pub(super) withheld: Vec<u32>,

@@ -29,7 +29,7 @@ impl BufferPool {
         BufferPool { free: Arc::default(), pages: Arc::default(), keep }
     }
 
-    /// A buffer of `bytes`, whose content is arbitrary.
+    /// A buffer of `bytes` bytes, whose content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> PooledBuffer {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The buffer that was returned last may still be in the processor's cache.
@@ -65,7 +65,7 @@ pub(crate) struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// Takes the buffer apart into pieces of `bytes`; the last one may be shorter.
+    /// Takes the buffer apart into pieces of `bytes` bytes; the last one may be shorter.
     pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
         let buffer = &mut self.slot.bytes;
         let mut pieces = Vec::with_capacity(buffer.len().div_ceil(bytes.max(1)));

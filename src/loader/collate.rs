@@ -493,7 +493,7 @@ impl BatchRows {
         }
     }
 
-    /// The row numbers of these picks.
+    /// The ids of the rows that these picks name.
     fn row_ids(&self, picks: impl Iterator<Item = usize>) -> Int64Array {
         let mut picks = picks.peekable();
         if picks.peek().is_none() {

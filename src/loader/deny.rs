@@ -163,7 +163,7 @@ impl Deny {
 
 /// The filter and the hash of a list of denied rows, computed once, since the list may be long.
 pub(super) struct Denied {
-    /// Selects the rows whose values are not denied, if some are.
+    /// A filter that selects the rows whose values are not denied; `None` if no value is denied.
     pub(super) filter: Option<Filter>,
     /// A hash of the list for a position.
     pub(super) digest: Option<String>,

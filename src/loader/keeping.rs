@@ -29,9 +29,9 @@ pub(super) struct RowCosts {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToKeep {
     pub(super) rows: u64,
-    /// The bytes of their column chunks.
+    /// The bytes of the column chunks that hold the rows.
     pub(super) stored: u64,
-    /// The bytes that they take as kept rows.
+    /// The bytes that the rows take in the cache.
     pub(super) held: u64,
     pub(super) threads: usize,
     /// The bytes that the page cache keeps from one epoch to the next.

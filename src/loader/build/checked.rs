@@ -43,7 +43,7 @@ pub(super) struct Checked {
     pub(super) batches: Batches,
     /// The memory, divided for these batches.
     pub(super) sizing: Sizing,
-    /// The bytes that are kept for the data set, whichever rows are selected.
+    /// The bytes of data, such as the catalogue, that is kept for the data set, whichever rows are selected.
     pub(super) beside: u64,
 }
 

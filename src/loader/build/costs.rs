@@ -13,7 +13,7 @@ use crate::samples::{SampleIndex, Samples};
 use crate::shard::{CostRanks, Mixing};
 
 impl LoaderBuilder {
-    /// Refuses costs by which these samples cannot be ordered.
+    /// Refuses `balance` if the samples cannot be ordered by these costs.
     pub(super) fn check_balance(&self) -> Result<()> {
         let spec = &self.spec;
         if spec.balance.is_empty() {

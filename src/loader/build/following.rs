@@ -169,7 +169,7 @@ impl LoaderBuilder {
             }
             names.extend(matching.into_iter().filter(|name| !boxes.names(name)));
         }
-        // A column that follows the image itself is made with the others that do.
+        // A column that follows the image itself is made with the image's other followers.
         let is_follower = |name: &str| self.followers().any(|(follower, _)| follower == name);
         let each = names.into_iter().filter(|name| !is_follower(name)).map(|name| {
             let column = || {

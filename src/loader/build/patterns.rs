@@ -14,8 +14,8 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{ColumnSpec, EachOption, Follow, NullOptions, Setting, TypedOption};
 
-/// The option whose patterns are replaced last, because the columns that take a value depend on the other
-/// options.
+/// The option whose patterns are replaced last, because the other options decide which columns can take a
+/// value for nulls.
 const FILL_NULL: &str = "fill_null";
 
 /// The columns that names and patterns may refer to.

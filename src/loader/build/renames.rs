@@ -12,7 +12,7 @@ use super::patterns::check_is_name;
 use super::places::of_column;
 
 impl LoaderBuilder {
-    /// Applies the names of the options to the selected columns.
+    /// Gives the selected columns the names that `rename` has for them.
     ///
     /// Fails for a name that no column has before the renaming, and for two columns of one name.
     pub(super) fn name_selected(&self, selected: &mut [Selected]) -> Result<()> {
@@ -48,7 +48,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The name under which a column is delivered without the option.
+    /// The name under which a column would be delivered without `rename`.
     pub(super) fn unrenamed(&self, selected: &Selected) -> String {
         let column = self.dataset.catalog.schema.field(selected.column).name();
         match &selected.of {

@@ -120,7 +120,7 @@ impl Dataset {
         Rewind::of([(self.clone(), deny)], position)
     }
 
-    /// The options of a loader that determine this order.
+    /// The options with which a loader over this data set has this order.
     fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();

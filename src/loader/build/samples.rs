@@ -321,8 +321,8 @@ impl LoaderBuilder {
         io.wait_for(async move { select::lengths(rows, &deciding, &key).await })?
     }
 
-    /// The key under which the findings from the columns `names` of the selected rows are kept. Only windows
-    /// are part of it: lengths and classes do not depend on their use.
+    /// The key under which the findings from the columns `names` of the selected rows are kept. Of the
+    /// samples, only windows are part of the key, since lengths and classes do not depend on their use.
     fn kept_key(&self, window: Option<&Window>, names: &[&str], denied: Option<&str>) -> String {
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let key = (window, names, filter, denied, &self.only, KEPT_VERSION);
@@ -382,7 +382,7 @@ impl LoaderBuilder {
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
         if selected.iter().all(|rows| rows.count() == 0) {
-            // An error that comes later says more about this.
+            // If no row is selected, a later check has an error that says more.
             return Ok((SampleIndex::of_rows(selected), None));
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {

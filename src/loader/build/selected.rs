@@ -23,7 +23,7 @@ use crate::shard::{CostRanks, Mixing, OrderSpec};
 /// memory of the rows divided by this number.
 const SAMPLES_DIVISOR: u64 = 32;
 
-/// The pages to read of some row groups.
+/// For some row groups, by their index, the pages to read.
 type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 
 /// The samples of a loader, before they are put in an order.
@@ -34,11 +34,11 @@ pub(super) struct Selected {
     /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
-    /// The batches, in which the number of rows of a sample is known.
+    /// The batches, now that the number of rows of a sample is known.
     pub(super) batches: Batches,
     /// The memory, divided for these batches and for the data that is kept for the data set.
     pub(super) sizing: Sizing,
-    /// The bytes that are kept for the data set.
+    /// The bytes of data, such as the catalogue and the selection, that is kept for the data set.
     pub(super) beside: u64,
     /// A warning about denied rows or classes that do not exist.
     pub(super) warning: Option<String>,

@@ -51,7 +51,7 @@ pub(super) struct Settled {
     pub(super) sizing: Sizing,
     /// The batches for which the memory is divided.
     pub(super) batches: Batches,
-    /// The bytes that are kept for the data set.
+    /// The bytes of data, such as the catalogue and the selection, that is kept for the data set.
     beside: u64,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
@@ -92,7 +92,8 @@ impl LoaderBuilder {
         *row_id || skips || names_rows || self.plan_only
     }
 
-    /// The last step: divides the memory for an order, and sets up the fetcher with its share.
+    /// The last step of building a loader's options: divides the memory for an order, and sets up the fetcher
+    /// with its share.
     fn sized(&self, checked: Checked, selected: Selected, ordered: Ordered) -> Result<Settled> {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
         let (withheld, warning) = (checked.withheld, selected.warning);

@@ -71,7 +71,7 @@ struct Gathering {
     /// The like of `at_random`, but with only the copies drawn at random, each of which gives its rows in
     /// order.
     in_order: Vec<Vec<(u32, u32)>>,
-    /// The order of a deal.
+    /// The order of a deal, into which narrow columns are brought.
     deal: Vec<u32>,
     is_shuffled: bool,
 }
@@ -79,7 +79,7 @@ struct Gathering {
 /// The places from which the rows of a batch come.
 #[derive(Clone, Copy)]
 enum GatherOrder {
-    /// The next row of a copy, for each row.
+    /// Each row is the next one of a copy that is drawn at random.
     InOrder,
     AtRandom,
 }
@@ -142,7 +142,7 @@ impl Gathering {
         self.gather(if self.is_shuffled { GatherOrder::AtRandom } else { GatherOrder::InOrder }, |_| true)
     }
 
-    /// The time of a row at these places, in seconds, in the columns that are wanted.
+    /// The time, in seconds, to gather a row from these places, in the columns that are wanted.
     fn gather(&self, places: GatherOrder, is_wanted: impl Fn(&Vec<ArrayRef>) -> bool) -> Result<f64> {
         let batches = match places {
             GatherOrder::InOrder => &self.in_order,
@@ -172,7 +172,7 @@ impl Gathering {
     }
 }
 
-/// Does work, again if it takes little time, and returns its least processor time.
+/// Does work, several times if it takes little time, and returns its least processor time and its result.
 fn fastest<T>(mut work: impl FnMut() -> Result<T>) -> Result<(Duration, T)> {
     let (mut least, mut all) = (Duration::MAX, Duration::ZERO);
     let mut repeats = 0;

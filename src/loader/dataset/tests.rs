@@ -58,7 +58,7 @@ fn list(folder: &Path, mut a: Value, mut b: Value) {
     fs::write(folder.join("_toy/table.json"), list.to_string()).unwrap();
 }
 
-/// The rows that a loader delivers, as stored.
+/// The rows that a loader delivers in stored order.
 fn rows(loader: LoaderBuilder) -> Vec<(i64, String)> {
     let loader = loader.shuffle(Shuffle::stored()).batch_size(3).build().unwrap();
     let mut rows = Vec::new();
@@ -199,7 +199,7 @@ fn declared(rows: u64) -> Value {
     json!({"deleted": [], "rows": rows, "columns": [["id", "long"], ["split", "string"]]})
 }
 
-/// A declared table.
+/// A table whose list has all that a plan needs, as [`declared`] says.
 fn declared_table(folder: &Path) -> Dataset {
     table(folder, declared(10), declared(6));
     Dataset::open(folder).unwrap()

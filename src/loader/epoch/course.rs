@@ -40,7 +40,7 @@ pub(super) struct Course {
     /// come.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Made)>,
-    /// For each source, the bad rows that were left out of the present pass.
+    /// For each source, the number of bad rows that were left out of its present pass.
     skipped: Vec<u64>,
     /// The bad rows of the present step.
     bad: Vec<BadRow>,
@@ -59,9 +59,9 @@ pub(super) struct Course {
 
 /// The counts that hold once a joined batch is returned.
 struct Joined {
-    /// The number of the step after it.
+    /// The number of the step after the batch.
     next: u64,
-    /// For each source, the bad rows that were left out of the present pass.
+    /// For each source, the number of bad rows that were left out of its present pass.
     skipped: Vec<u64>,
     bad: Vec<BadRow>,
     /// The number of rows from each source.
@@ -89,7 +89,7 @@ impl Course {
     ) -> Result<Self> {
         let all = sources.all();
         let keeps_shape = all.iter().any(|source| source.collator.on_bad_row.refills());
-        // Each source counts its bad rows against its own limit, so there is none here.
+        // Each source counts its bad rows against its own limit, so the joined batches have none.
         let on_bad_row = OnBadRow::Skip { at_most: u64::MAX, refill: keeps_shape };
         let fills = all.iter().any(|source| source.may_deliver_nothing());
         // The first row may be denied later, and must not stand in then.
