@@ -121,7 +121,7 @@ impl Lengths {
             });
             columns.fold(others, u64::saturating_add)
         };
-        // Among equals the first one counts.
+        // Among samples of the same weight the first one counts.
         let samples = (0..stored.len()).step_by(sample).map(|from| (from, of_sample(from)));
         let (from, bytes) =
             samples.reduce(|most, one| if one.1 > most.1 { one } else { most }).unwrap_or((0, 0));
@@ -169,7 +169,7 @@ impl Lengths {
             words(bytes),
             words(largest)
         );
-        // A batch may take a sixth of any budget.
+        // Whatever the budget, a batch may take a sixth of it.
         let enough = |bytes: u64| words(bytes.saturating_mul(6));
         let hint = match heavy.alone {
             Some(bytes) => {

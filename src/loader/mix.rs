@@ -112,13 +112,13 @@ impl Mixture {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run that is planned, and this rank's share.
+    /// The run whose plan is in force, and this rank's share of it.
     pub(super) fn run(&self) -> (Arc<Run>, MixSplit) {
         let plan = self.plan();
         (plan.run.clone(), self.split(plan.lanes, self.spec.shard))
     }
 
-    /// Whether a run is the one that is planned.
+    /// Whether a run is the one whose plan is in force.
     pub(super) fn is_in_force(&self, run: &Arc<Run>) -> bool {
         Arc::ptr_eq(run, &self.plan().run)
     }

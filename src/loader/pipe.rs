@@ -64,7 +64,7 @@ pub(crate) struct Means {
     pub(crate) pool: Arc<ThreadPool>,
     /// The reading of the files, which keeps them open.
     pub(crate) _reading: Reading,
-    /// The promise of the memory that the loader may take.
+    /// The memory that the loader may take, counted as promised while this exists.
     pub(crate) _promise: Promise,
 }
 
@@ -102,14 +102,14 @@ pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 /// The plan of one epoch, from which its work is started.
 pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
-    /// The order in which each part gives its rows.
+    /// For each part, the order in which it gives its rows.
     pub(crate) deals: Arc<Deals>,
     /// The rows of the pass that are denied, and thus not delivered.
     pub(crate) withheld: OfPass,
     /// A function that makes a walk which only finds the parts that enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
-    /// The step at which the epoch after it is prepared.
+    /// The step at which the epoch after this one is prepared.
     pub(crate) next_at: u64,
 }
 

@@ -71,7 +71,7 @@ pub struct RankReads {
     pub pool: u32,
     /// The number of row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
-    /// The bytes of their column chunks.
+    /// The bytes of the column chunks that this rank reads.
     pub stored_bytes: u64,
     /// The most bytes of decoded row groups that are held at any step. For an exact shuffle over a cache,
     /// from which rows are used directly, the bytes of the largest row group.
@@ -144,7 +144,7 @@ pub(super) struct Planned<'a> {
     pub(super) split: Split,
     pub(super) fetcher: &'a Fetcher,
     pub(super) sizing: &'a Sizing,
-    /// The reason why its cache keeps nothing.
+    /// The reason why the cache of the source keeps nothing, if it does.
     pub(super) read_again: Option<&'a str>,
 }
 

@@ -56,7 +56,7 @@ impl PrefetchControl {
         self.head_start.raise(FetchLimit::HeadStart);
     }
 
-    /// Lets all row groups be fetched. Those that were fetched before are needed now.
+    /// Lets all row groups be fetched. The bytes that were fetched in advance count as needed from now on.
     pub(super) fn fetch_all(&self) {
         self.head_start.fetch_all();
     }
@@ -168,7 +168,7 @@ impl RowGroupQueue {
 
 /// Parts that were fetched together.
 enum Arrival {
-    /// The parts were fetched, and will be decoded when few others wait.
+    /// The parts were fetched, and will be decoded when few other parts wait.
     Fetched(Vec<Fetched>),
     Decoding(PendingRowGroups),
 }

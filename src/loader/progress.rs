@@ -23,7 +23,7 @@ pub struct Receipt {
     pub(super) skipped: Arc<[u64]>,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
-    /// The keys of these rows, if they come from several sources, or if a row may come several times.
+    /// The keys of the batch's rows, if they come from several sources, or if a row may come several times.
     pub(super) keys: Option<Arc<[u64]>>,
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Refill {
     row_mask: bool,
     /// The number of bad rows that the epoch left out before it was resumed.
     before: u64,
-    /// The bad rows since then, in all batches that arrived.
+    /// The bad rows since the epoch was resumed, in all batches that arrived.
     bad: Vec<BadRow>,
     /// Batches that have not been passed on: empty ones, until a batch arrives that has a row.
     waiting: VecDeque<Taken>,

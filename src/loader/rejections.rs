@@ -26,7 +26,7 @@ struct OfSource {
     source: Weak<Source>,
     catalog: Arc<Catalog>,
     on_bad_row: OnBadRow,
-    /// The number of rows in the data sets before it.
+    /// The number of rows in the data sets of the sources before it.
     first_number: u64,
 }
 

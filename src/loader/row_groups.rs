@@ -43,7 +43,7 @@ pub(super) struct Source {
     pub(super) monitor: Arc<Monitor>,
     /// The most bytes that one row group may decode to.
     pub(super) limit: u64,
-    /// The number of batches that may be being made or waiting at once.
+    /// The largest number of batches that are being made or wait at once.
     pub(super) ahead: usize,
     /// Whether rows are used from the cache as soon as they are in it, because they do not all fit into
     /// memory.

@@ -50,7 +50,7 @@ pub(super) enum Grouping {
 }
 
 impl Grouping {
-    /// The bytes of the batches that are made together, whose rows have `row` bytes.
+    /// The number of bytes that the batches which are made together have, if a row has `row` bytes.
     fn bytes(self, row: u64) -> u64 {
         const MOST: u64 = 16 << 20;
         const DEALT_ROWS: u64 = 24 << 10;
@@ -97,7 +97,7 @@ pub(super) struct Sizing {
     /// The bytes for the lists of rows that mix a window.
     pub(super) lists: u64,
     asked: Asked,
-    /// The length of the queue of batches.
+    /// The number of batches that are made ahead of the consumer, which is the length of their queue.
     pub(super) ahead: usize,
     /// The most batches that are made together.
     pub(super) group: usize,
@@ -120,7 +120,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// The bytes of a row.
+    /// The bytes of a row in a batch.
     pub(super) fn row_bytes(self) -> u64 {
         self.bytes / self.rows.max(1)
     }
@@ -206,7 +206,8 @@ impl Sizing {
 
     /// Checks that the data that is kept for a data set leaves some of this budget to row groups.
     ///
-    /// # Errors The data leaves nothing.
+    /// # Errors
+    /// The data leaves nothing.
     pub(super) fn check_beside(&self, bytes: u64) -> Result<()> {
         if bytes < self.row_groups {
             return Ok(());
@@ -440,7 +441,7 @@ impl Sizing {
         self.asked.batches.bytes
     }
 
-    /// The memory that an epoch of this many steps is expected to take, if its row groups take this many
+    /// The memory that an epoch of `steps` steps is expected to take, if its row groups take `row_groups`
     /// bytes. It counts all batches that are made ahead, with rows of average length.
     pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
         let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
@@ -448,7 +449,7 @@ impl Sizing {
         row_groups.min(self.row_groups).saturating_add(batches).saturating_add(OVERHEAD_BYTES)
     }
 
-    /// The most memory that row groups and batches take, if all row groups on their way take this many
+    /// The most memory that row groups and batches take, if all row groups on their way take `row_groups`
     /// bytes.
     pub(super) fn most(&self, row_groups: u64) -> u64 {
         let row_groups = row_groups.saturating_add(self.lists).min(self.row_groups + self.lists);

@@ -34,7 +34,7 @@ pub struct SlotMemory {
     _bytes: BytesMut,
 }
 
-/// Memory that batch after batch is written to.
+/// Memory to which one batch after the other is written.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) bytes: BytesMut,
@@ -62,7 +62,7 @@ enum State {
 }
 
 impl Slot {
-    /// Memory of `bytes`, all zero.
+    /// A slot of `bytes` bytes, all zero.
     pub(super) fn new(bytes: usize) -> Self {
         if bytes < MIN_OF_PAGES {
             return Slot { bytes: BytesMut::zeroed(bytes), anchor: BytesMut::new(), pages: None };

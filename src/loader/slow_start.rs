@@ -28,8 +28,8 @@ const ROUNDS_OF_REST: u32 = 3;
 /// The gain in speed that more parts at once must bring to be kept, as a factor.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// When this many times the parts of the first batch have arrived, there is no limit: the window is full, or
-/// it holds enough that the next part is not needed at once.
+/// When this many times as many parts as the first batch needs have arrived, there is no limit: the window is
+/// full, or it holds enough that the next part is not needed at once.
 const WHILE_FILLING: usize = 16;
 
 /// Parts that together have this number of bytes may be on their way in any case, because they do not occupy
@@ -43,7 +43,7 @@ pub(super) struct SlowStart(watch::Sender<SlowStartState>);
 #[derive(Debug, Default)]
 struct SlowStartState {
     fetched: usize,
-    /// The bytes that were fetched for these parts; 0 for parts whose rows were in a cache.
+    /// The bytes that were fetched for the parts; 0 for parts whose rows were in a cache.
     bytes: u64,
     /// The bytes of all parts that were asked for.
     asked: u64,
@@ -64,7 +64,7 @@ impl SlowStart {
         SlowStart(watch::Sender::new(SlowStartState::default()))
     }
 
-    /// Waits until the `begun`-th part, of this number of bytes, may be asked for. `is_of_first` says that
+    /// Waits until the `begun`-th part, which has `bytes` bytes, may be asked for. `is_of_first` says that
     /// the first batch needs it.
     pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
@@ -90,7 +90,7 @@ impl SlowStartState {
         SlowStartState { fetched, bytes, asked, of_first, at_once, ..SlowStartState::default() }
     }
 
-    /// Whether the `begun`-th part, of this many bytes, may be asked for.
+    /// Whether the `begun`-th part, which has `bytes` bytes, may be asked for.
     fn admits(&self, begun: usize, bytes: u64) -> bool {
         let at_once = match self.fetched < self.of_first {
             // On a narrow link, the first batch would otherwise take several times as long.
@@ -142,9 +142,9 @@ impl SlowStartState {
 mod tests {
     use super::*;
 
-    /// Fetches parts of `bytes` as they are admitted, from a store whose rate, in parts a second, depends on
-    /// how many are on their way. Returns the largest number on their way after those of the first batch had
-    /// arrived, and the limit at the end.
+    /// Fetches parts of `bytes` bytes as they are admitted, from a store whose rate, in parts a second,
+    /// depends on how many are on their way. Returns the largest number on their way after those of the first
+    /// batch had arrived, and the limit at the end.
     fn at_once(of_first: usize, parts: usize, bytes: u64, rate: impl Fn(usize) -> f64) -> (usize, usize) {
         let mut state =
             (0..of_first).fold(SlowStartState::default(), |state, _| state.with_one_more_of_first());

@@ -53,7 +53,7 @@ pub(super) struct Source {
     /// The rows that are in no sample, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
     pub(super) filter: Option<String>,
-    /// A hash of the denied rows.
+    /// A hash of the rows that are denied in every epoch.
     pub(super) denied: Option<String>,
     /// The rows that are denied from a step on.
     pub(super) withheld: Withheld,
@@ -84,7 +84,7 @@ fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
 pub(super) struct Begun {
     /// The number of the pass's iterator.
     pub(super) generation: u64,
-    /// The number of bad rows left out before the row at which it continues.
+    /// The number of bad rows that were left out before the row at which the pass continues.
     pub(super) skipped: u64,
     /// The key of the pass's plan, and the key of the pass that is prepared to follow, if there is one.
     pub(super) keys: Vec<PrefetchKey>,
@@ -224,8 +224,8 @@ impl Source {
         !self.withheld.is_empty() || matches!(self.collator.on_bad_row, OnBadRow::Skip { .. })
     }
 
-    /// The way to read a pass under way again from its beginning, once only the first row that can be
-    /// delivered is missing.
+    /// The way to read a pass again from its beginning, when nothing but the first row that can be delivered
+    /// is missing.
     fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
@@ -410,7 +410,7 @@ impl Source {
             .or_else(|| self.fetcher.reads.store.take_warning())
     }
 
-    /// The number of values that were in no vocabulary.
+    /// The number of values that were not in the vocabulary of their column.
     pub(super) fn unknown_values(&self) -> u64 {
         self.collator.codecs.iter().map(|codec| codec.unknown_values()).sum()
     }

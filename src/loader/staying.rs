@@ -1,4 +1,5 @@
-//! The parts of an epoch whose rows all stay in memory: nothing of it is fetched, decoded or admitted.
+//! The parts of an epoch whose rows all stay in memory: nothing of such an epoch is fetched, decoded or
+//! admitted.
 
 use std::sync::Arc;
 

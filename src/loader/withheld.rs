@@ -1,6 +1,6 @@
 //! Rows that are denied from a step of the run on.
 //!
-//! They keep their places in the order, so that all other rows stay where they are: in the middle of an
+//! These rows keep their places in the order, so that all other rows stay where they are: in the middle of an
 //! epoch, another order would give rows twice or not at all. A batch is shorter by the rows that are
 //! withheld, just as by bad rows that are skipped.
 
@@ -25,7 +25,7 @@ pub(super) struct Withheld {
 #[derive(Debug)]
 struct Change {
     step: u64,
-    /// The ordinals in the data set of all rows that are withheld from here on, ascending.
+    /// The ordinals in the data set of all rows that are withheld from `step` on, ascending.
     rows: Arc<[u64]>,
     /// A hash of these rows.
     digest: Option<String>,

@@ -44,7 +44,7 @@ pub(super) struct Converter<'a> {
 /// The content of a leaf column of the new file.
 #[derive(Clone, Copy)]
 enum NewColumn {
-    /// A copy of this leaf column.
+    /// A copy of the leaf column with this index in the stored file.
     Copied(usize),
     /// Images in their other form.
     Made(ImageLeaf),
@@ -200,7 +200,7 @@ fn make<W: Write + Send>(
     column.close().map_err(ours)
 }
 
-/// Converts the cells that are not null and have the other form.
+/// The cells that are not null, converted if they are of the kind that is converted.
 fn changed(
     converter: Converter<'_>,
     cells: &Cells,

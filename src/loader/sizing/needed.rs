@@ -10,7 +10,7 @@ use crate::shard::{Mixing, OrderSpec, Split};
 /// part.
 const STRADDLED_PARTS: u64 = 1;
 
-/// The bytes of a part's deal for each row.
+/// The bytes that a part's deal takes for each row.
 const DEAL_BYTES: u64 = 4;
 
 /// The most memory that an order needs of the budget, in any epoch and on any rank.
@@ -37,7 +37,7 @@ struct Weight {
     rows: u32,
     /// The most rows that the row group has in an epoch.
     most: u32,
-    /// The bytes of its rows.
+    /// The bytes that the rows of the row group take.
     held: u64,
 }
 

@@ -35,13 +35,13 @@ pub struct Timeline {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Seconds that it waited, by stage.
+    /// Seconds that the training loop waited, by stage.
     pub waits: Waits,
-    /// Seconds of its own work.
+    /// Seconds of the training loop's own work.
     pub consumer: f64,
-    /// Rows in the batches that it got.
+    /// The number of rows in the batches that the training loop got.
     pub rows: u64,
-    /// Batches that it got.
+    /// The number of batches that the training loop got.
     pub batches: u64,
 }
 

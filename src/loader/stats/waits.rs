@@ -93,7 +93,7 @@ impl Waits {
         Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
     }
 
-    /// The sum of these waits and `factor` times others.
+    /// The sum of these waits and `factor` times the `other` ones.
     fn plus(&self, factor: f64, other: &Waits) -> Waits {
         Waits {
             fetch: self.fetch + factor * other.fetch,
