@@ -40,9 +40,9 @@ impl Dataset {
     /// folder, or a prefix of a store under which nothing exists. `done` is called with the number of rows of
     /// each row group. The data set itself is only read.
     ///
-    /// # Errors `Invalid` if no column holds images that can be converted, a named column cannot, or the
-    /// place is not empty; `BadRow` with its place for a damaged cell that is to be unpacked; errors of the
-    /// store.
+    /// # Errors
+    /// `Invalid` if no column holds images that can be converted, a named column cannot, or the place is not
+    /// empty; `BadRow` with its place for a damaged cell that is to be unpacked; errors of the store.
     pub fn repack(
         &self,
         location: &str,
