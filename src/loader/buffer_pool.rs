@@ -114,6 +114,7 @@ impl Drop for PooledBuffer {
         if self.slot.bytes.is_empty() {
             return;
         }
+        // This does not wait for the lock, which may be taken for ever in a forked child.
         if let Ok(mut free) = self.pool.free.try_lock() {
             // The buffers that were returned first may have lengths that are no longer used.
             let evicted = (free.len() >= self.pool.keep).then(|| free.remove(0));
