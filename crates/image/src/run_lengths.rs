@@ -42,7 +42,8 @@ pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
             };
         }
         let before = if counts.len() > 2 { counts[counts.len() - 2] } else { 0 };
-        counts.push(number + before);
+        // No mask has as many pixels as the largest integer, so a sum beyond it is refused as well.
+        counts.push(number.saturating_add(before));
     }
     Ok(counts)
 }
@@ -111,5 +112,11 @@ mod tests {
         assert!(from_text(b"1p").unwrap_err().to_string().contains("byte 112 at 1"));
         assert!(from_text(b"1P").unwrap_err().to_string().contains("end inside the number at byte 1"));
         assert!(from_text(&[b'o'; 20]).is_err());
+    }
+
+    #[test]
+    fn lengths_beyond_the_largest_integer_are_bad() {
+        let large = [&b"o".repeat(MOST_CHARACTERS as usize - 1)[..], b"?"].concat();
+        filled(&from_text(&large.repeat(100)).unwrap()).unwrap_err();
     }
 }

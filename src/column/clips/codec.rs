@@ -215,7 +215,7 @@ impl DecodeCells for ClipCodec {
         });
         Ok(decoded.map_err(|(number, error)| match list.len() {
             0 | 1 => error,
-            _ => in_list(number, &error),
+            _ => error.about(&format!("image {number} of the list")),
         }))
     }
 
@@ -272,9 +272,3 @@ impl DecodeCells for ClipCodec {
 }
 
 const IMAGE: Noun = Noun { one: "an image", several: "images" };
-
-/// The error of one image of a list.
-fn in_list(number: usize, error: &Error) -> Error {
-    Error::new(error.kind(), format!("image {number} of the list: {}", error.cause()))
-        .caused_by(error.clone())
-}

@@ -66,7 +66,8 @@ fn changed<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
 ) -> Result<PrimitiveArray<B>> {
     let changed = |value: A::Native| {
         change(value).ok_or_else(|| {
-            let cause = format!("{value:?} is no {} that fits {}", TypeName(&A::DATA_TYPE), TypeName(&B::DATA_TYPE));
+            let (from, to) = (TypeName(&A::DATA_TYPE), TypeName(&B::DATA_TYPE));
+            let cause = format!("{value:?} of {from} has no equal value of {to}, as which Parquet keeps it");
             Error::invalid(cause).hint("cast the column to whole numbers, which are written as they are")
         })
     };

@@ -51,7 +51,7 @@ impl Destination {
         let is_shown = shown.exists();
         if !is_shown {
             self.check_holds_nothing(folder, HIDDEN)?;
-            // Makes the hidden folder.
+            // This makes the hidden folder.
             self.unfinished(JOB)?;
         }
         let path = if is_shown { shown } else { hidden.join(JOB) };
@@ -68,8 +68,7 @@ impl Destination {
         }
         let mut earlier = String::new();
         file.read_to_string(&mut earlier).map_err(at)?;
-        let mut complete: BTreeSet<String> =
-            [&hidden, folder].into_iter().flat_map(names).collect();
+        let mut complete: BTreeSet<String> = [&hidden, folder].into_iter().flat_map(names).collect();
         complete.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
         if earlier != record {
             if !complete.is_empty() {
