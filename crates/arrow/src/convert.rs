@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, LargeListArray, OffsetSizeTrait,
-    PrimitiveArray, StructArray, UInt32Array, make_array, new_null_array,
+    PrimitiveArray, StructArray, UInt64Array, make_array, new_null_array,
 };
 use super::buffer::{NullBuffer, OffsetBuffer};
 use super::compute::take;
@@ -152,7 +152,7 @@ fn unfixed(array: &ArrayRef, length: usize, item: &FieldRef) -> Result<ArrayRef,
         None => (items, vec![length; list.len()]),
         Some(nulls) => {
             let there = nulls.valid_indices().flat_map(|row| row * length..(row + 1) * length);
-            let there = UInt32Array::from_iter_values(there.map(|item| item as u32));
+            let there = UInt64Array::from_iter_values(there.map(|item| item as u64));
             let lengths = nulls.iter().map(|is_there| if is_there { length } else { 0 }).collect();
             (take(&items, &there, None)?, lengths)
         }

@@ -38,7 +38,7 @@ fn kept(of: &DataType) -> Option<DataType> {
 /// The values of a column in a unit that Parquet has.
 ///
 /// # Errors
-/// A value is no number of milliseconds or whole days that Parquet can express.
+/// Parquet cannot express a value in milliseconds or in whole days.
 pub(super) fn array(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Timestamp(TimeUnit::Second, zone) => {

@@ -31,7 +31,7 @@ const MIN_ROUND: Duration = Duration::from_millis(250);
 /// The factor by which more requests at once must raise the rate to be kept.
 const MIN_RATE_GAIN: f64 = 1.08;
 /// The share of the rate that fewer requests at once must reach to be kept.
-const MAX_RATE_LOSS: f64 = 0.97;
+const MIN_RATE_SHARE: f64 = 0.97;
 
 /// The number of rounds between two trials of another number of requests at once.
 const ROUNDS_OF_REST: u32 = 12;
@@ -323,7 +323,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         }
         Climb::Rest { rate, .. } if fewer < limit => (fewer, Climb::Down { rate, from: limit }),
         Climb::Rest { rate, .. } => (more, Climb::Up { rate, from: limit }),
-        Climb::Down { rate: before, .. } if rate >= before * MAX_RATE_LOSS => {
+        Climb::Down { rate: before, .. } if rate >= before * MIN_RATE_SHARE => {
             (limit, Climb::Rest { rounds: 0, rate })
         }
         // Fewer requests cost too much, so more may even be faster.
