@@ -23,7 +23,7 @@ from ._groups import ROW_ID, filled_up, groups, regular, taken
 from ._order import Order
 from ._rows import ROWS, RowMaker
 from ._selection import Numbers, as_filter, left_out_by, outside
-from ._stored import AS_STORED, Stored
+from ._stored import Stored
 from .errors import NoDataAvailableError, refused
 from .predicates import PredicateBase
 from .transform import TransformSpec, transform_schema
@@ -110,21 +110,16 @@ class Plan:
             **selected,
         )
         try:
-            return Loader(stored.dataset, **options)
+            loader = Loader(stored.dataset, **options)
         except InvalidError as error:
             if "no row is selected" in str(error):
                 return None
-            shard = options["shard"]
-            rows = 0 if shard is None else self._rows_of_all(stored, selected)
-            if shard is not None and rows < shard.world:
-                raise _too_many_shards(shard.world, rows, stored.dataset.num_row_groups) from error
             raise
-
-    def _rows_of_all(self, stored: Stored, selected: dict[str, Any]) -> int:
-        """Returns the number of rows that all processes share."""
-        columns = next(iter(self._stored_schema.fields))
-        with Loader(stored.dataset, columns=[columns], decode=AS_STORED, batch_size=1, **selected) as loader:
-            return loader.num_rows
+        shard, rows = options["shard"], loader.num_rows
+        if shard is not None and rows < shard.world:
+            loader.close()
+            raise _too_many_shards(shard.world, rows, stored.dataset.num_row_groups)
+        return loader
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
         """Yields the rows or the batches of an epoch. The first row comes again if there are fewer than ``least``."""
