@@ -25,6 +25,7 @@ pub(crate) struct LongestRows {
     /// The number that fills lists up, as text, because JSON has no infinite numbers.
     value: String,
     side: PadSide,
+    /// The length of a row is a multiple of this number. Columns in which it differs are not joined.
     multiple: usize,
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _forebay
 from ..errors import InvalidError
 from ..options.checks import kind_of, named, whole
+from ..options.written import written
 
 if TYPE_CHECKING:
     from ..choices import ClipLayout, Frames, FrameSampling
@@ -100,8 +101,4 @@ class Clip:
         return {"image": self.image, "sampling": self.sampling, "draws": self.draws, **given}
 
     def __repr__(self) -> str:
-        defaults = {"frames": None, "stride": None, "sampling": "even", "draws": "together", "layout": None}
-        defaults["at_most"] = None
-        given = {name: getattr(self, name) for name in defaults}
-        options = [f"{name}={value!r}" for name, value in given.items() if value != defaults[name]]
-        return f"forebay.Clip({', '.join([repr(self.image), *options])})"
+        return written(self, self.image)

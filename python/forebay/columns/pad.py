@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._forebay import KEPT_ENDS, PAD_SIDES
 from ..errors import InvalidError
 from ..options.checks import check_number, named, whole
+from ..options.written import written
 
 if TYPE_CHECKING:
     from ..choices import KeptEnd, PadSide
@@ -109,7 +110,4 @@ class Pad:
         }
 
     def __repr__(self) -> str:
-        options = [] if self.length is None else [repr(self.length)]
-        others = ((of.name, getattr(self, of.name), of.default) for of in fields(self) if of.kw_only)
-        options += [f"{name}={value!r}" for name, value, default in others if value != default]
-        return f"forebay.Pad({', '.join(options)})"
+        return written(self) if self.length is None else written(self, self.length)

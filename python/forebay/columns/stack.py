@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidError
 from ..options.checks import kind_of, mapping, names
+from ..options.written import written
 from .tensor import dtype_name
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ class Stack:
         return {"columns": list(self.columns), **({} if self.dtype is None else {"dtype": self.dtype})}
 
     def __repr__(self) -> str:
-        dtype = "" if self.dtype is None else f", dtype={self.dtype!r}"
-        return f"forebay.Stack({list(self.columns)!r}{dtype})"
+        return written(self, list(self.columns))
 
 
 def stacks(stack: Any) -> dict[str, Stack]:

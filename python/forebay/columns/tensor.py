@@ -12,6 +12,7 @@ import numpy as np
 from .._forebay import TENSOR_FORMATS, TENSOR_TYPES
 from ..errors import InvalidError
 from ..options.checks import named, whole
+from ..options.written import written
 
 if TYPE_CHECKING:
     from ..choices import TensorFormat
@@ -89,9 +90,7 @@ class Tensor:
         return {"dtype": self.dtype, "shape": self.shape, "format": self.format, "byte_order": self.byte_order}
 
     def __repr__(self) -> str:
-        options = "" if self.format == "raw" else f", format={self.format!r}"
-        options += "" if self.byte_order == "little" else f", byte_order={self.byte_order!r}"
-        return f"forebay.Tensor({self.dtype!r}, {self.shape}{options})"
+        return written(self, self.dtype, self.shape)
 
 
 def dtype_name(value: Any, argument: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from .._forebay import ACROSS
 from ..errors import InvalidError
 from ..options.checks import check_number, named, whole
+from ..options.written import written
 
 if TYPE_CHECKING:
     from ..choices import Across
@@ -202,10 +203,7 @@ class Pack:
         return hash(tuple(tuple(sorted(it.items())) if isinstance(it, Mapping) else it for it in values))
 
     def __repr__(self) -> str:
-        options = [repr(list(self.columns)), repr(self.length)]
-        others = ((of.name, getattr(self, of.name), of.default) for of in fields(self) if of.kw_only)
-        options += [f"{name}={value!r}" for name, value, default in others if value != default]
-        return f"forebay.Pack({', '.join(options)})"
+        return written(self, list(self.columns), self.length)
 
 
 def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]) -> dict[str, float]:
@@ -291,6 +289,4 @@ class Bucket:
         return {"buckets": spec}
 
     def __repr__(self) -> str:
-        others = ((of.name, getattr(self, of.name), of.default) for of in fields(self) if of.kw_only)
-        options = [f"{name}={value!r}" for name, value, default in others if value != default]
-        return f"forebay.Bucket({', '.join([repr(self.by), *options])})"
+        return written(self, self.by)

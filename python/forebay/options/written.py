@@ -1,0 +1,16 @@
+"""Values of options as they are written in Python."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+__all__: list[str] = []
+
+
+def written(value: Any, *positional: Any) -> str:
+    """A dataclass as the call that makes it: these positional arguments, and the keyword arguments that differ from
+    their defaults."""
+    named = ((of.name, getattr(value, of.name), of.default) for of in fields(value) if of.kw_only)
+    options = [f"{name}={given!r}" for name, given, default in named if given != default]
+    return f"forebay.{type(value).__name__}({', '.join([*map(repr, positional), *options])})"
