@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -15,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from servers.process import free_port
 
 pytest.importorskip("torch")
 
@@ -221,8 +221,7 @@ def test_processes_of_keras_share_a_global_batch(tmp_path: Path) -> None:
             pytest.skip(f"{package} is not installed")
     data = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": range(1_000)}), data, row_group_size=100)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
+    port = str(free_port())
     environ = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     ranks = []
     for rank in range(RANKS):

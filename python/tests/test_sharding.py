@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import subprocess
 import sys
 import textwrap
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import small
+from servers.process import free_port
 
 import forebay as fb
 from forebay.sharding.devices import place_of
@@ -106,9 +106,7 @@ PROCESS = """
 
 def test_two_processes_of_jax_agree(plain: Path) -> None:
     pytest.importorskip("jax")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     environ = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     command = [sys.executable, "-c", textwrap.dedent(PROCESS), address]
     processes = [

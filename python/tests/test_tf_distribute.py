@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -15,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from servers.process import free_port
 
 if find_spec("tensorflow") is None:
     pytest.skip("TensorFlow is not installed", allow_module_level=True)
@@ -87,18 +87,9 @@ FIT = """
 """
 
 
-def ports(count: int) -> list[int]:
-    """Ports of this machine that nothing listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return found
-
-
 def workers(script: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
     """Returns the output of each worker of a cluster."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports(WORKERS)]}
+    cluster = {"worker": [f"127.0.0.1:{free_port()}" for _ in range(WORKERS)]}
     processes = []
     for index in range(WORKERS):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})

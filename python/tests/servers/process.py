@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,8 @@ GUARD = Path(__file__).with_name("guard.py")
 
 # Seconds that a server may take to answer; the slowest takes three on two idle cores.
 PATIENCE = 60
+# Below the ports that Linux (32768) and macOS (49152) give out by themselves.
+FIRST_PORT, LAST_PORT = 15_000, 32_000
 # Seconds between two checks of the server.
 PAUSE = 0.05
 
@@ -36,10 +39,17 @@ def find(name: str, program: str, *places: Path) -> str:
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Returns a port that nobody listens on, and that the system gives to nobody who asks for any port."""
+    while True:
+        port = random.SystemRandom().randrange(FIRST_PORT, LAST_PORT)
+        with socket.socket() as probe:
+            # Connections of the test before may still be on their way out.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 @contextmanager

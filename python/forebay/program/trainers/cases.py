@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,9 @@ __all__: list[str] = []
 
 #: Seconds until a run is considered to hang, and the seconds that each of its steps adds.
 BASE_SECONDS, STEP_SECONDS = 180, 1
+
+#: Seconds between two looks at the processes of a run.
+PAUSE_SECONDS = 0.05
 
 
 class RunError(Exception):
@@ -45,17 +49,12 @@ def case(job: Job, rows: Sequence[int]) -> Count:
     return count(steps(job)[:kept] + steps(resumed), rows, job.epochs, job.steps)
 
 
-def run(job: Job) -> tuple[list[int], str]:
-    """Runs a job. Returns the exit statuses of its processes, and the last line of output of a process that
-    failed."""
+def run(job: Job) -> tuple[list[int | None], str]:
+    """Runs a job. Returns the exit statuses with which its processes ended by themselves, and the last line of
+    output of a process that failed."""
     world = 1 if TRAINERS[job.trainer].starts_processes else job.world
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    together = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     processes = []
-    said = ""
-    try:
+    with _rendezvous(world) as together, ExitStack() as ended:
         for rank in range(world):
             of_rank = {**together, "RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {}
             environ = {
@@ -65,8 +64,7 @@ def run(job: Job) -> tuple[list[int], str]:
                 "OMP_NUM_THREADS": "1",
                 **of_rank,
             }
-            errors = Path(job.folder, f"errors-{rank}.txt")
-            with errors.open("w") as stderr:
+            with _errors(job, rank).open("w") as stderr:
                 process = subprocess.Popen(
                     [sys.executable, "-m", f"{__package__}.process"],
                     env=environ,
@@ -75,23 +73,66 @@ def run(job: Job) -> tuple[list[int], str]:
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                 )
-            processes.append((process, errors))
+            ended.callback(_end, process)
+            processes.append(process)
             assert process.stdin is not None
             # The job is not an argument, because locations may contain secrets.
             process.stdin.write(job.text().encode())
             process.stdin.close()
         patience = BASE_SECONDS + STEP_SECONDS * job.steps * job.epochs
-        for process, errors in processes:
-            process.wait(timeout=patience)
-            lines = [line for line in errors.read_text(errors="replace").strip().splitlines() if not _is_frame(line)]
-            said = said or (lines[-1] if lines and process.returncode else "")
-    except subprocess.TimeoutExpired:
-        said = f"no end after {patience} s"
-    finally:
-        for process, _ in processes:
-            process.kill()
-            process.wait()
-    return [process.returncode for process, _ in processes], said
+        deadline = time.monotonic() + patience
+        codes = [process.poll() for process in processes]
+        # After a failure the other processes would wait for the one that failed.
+        while None in codes and not _has_failed(codes) and time.monotonic() < deadline:
+            time.sleep(PAUSE_SECONDS)
+            codes = [process.poll() for process in processes]
+    return codes, _said(job, codes) or f"no end after {patience} s"
+
+
+@contextmanager
+def _rendezvous(world: int) -> Iterator[dict[str, str]]:
+    """The environment in which the processes of a run find each other, by a store that this process serves.
+
+    Were a port chosen here for the first process to bind, then another program could take it in between.
+    """
+    if world == 1:
+        yield {}
+        return
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    yield {
+        "WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process that still runs."""
+    process.kill()
+    process.wait()
+
+
+def _has_failed(codes: Sequence[int | None]) -> bool:
+    """Whether a process failed before any was killed as planned, after which others may fail too."""
+    return -signal.SIGKILL not in codes and any(codes)
+
+
+def _said(job: Job, codes: Sequence[int | None]) -> str:
+    """The last line of output of the first process that failed."""
+    for rank, code in enumerate(codes):
+        text = _errors(job, rank).read_text(errors="replace") if code else ""
+        if lines := [line for line in text.strip().splitlines() if not _is_frame(line)]:
+            return lines[-1]
+    return ""
+
+
+def _errors(job: Job, rank: int) -> Path:
+    """The file that a process writes its errors to."""
+    return Path(job.folder, f"errors-{rank}.txt")
 
 
 def _is_frame(line: str) -> bool:
