@@ -64,6 +64,9 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 
 # -- Testing ------------------------------------------------------------------------------------------------------
 
+# Without most of the optimiser, which would be a third of the time of a whole run.
+test test-rust test-python lint: export CARGO_PROFILE_RELEASE_OPT_LEVEL ?= 1
+
 .PHONY: test
 test: setup lint deny test-rust test-python docs ## Everything that CI runs
 
