@@ -7,6 +7,7 @@ use forebay_image::Size;
 use forebay_petastorm::{Codec, Dtype, Field as Declared};
 
 use super::arrays::{Arrays, CellFormat, Item};
+use super::cast::values_of;
 use super::cell::holds_bytes;
 use super::exact::{ExactImage, Pixels};
 use super::tensors::name_of;
@@ -168,16 +169,6 @@ fn refusal(declared: &Declared, why: &str) -> Error {
          with forebay.petastorm.make_reader, which knows all codecs",
         declared.name
     ))
-}
-
-/// The type of the values in lists of any depth.
-fn values_of(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            values_of(item.data_type())
-        }
-        other => other,
-    }
 }
 
 /// The Arrow type of numbers or booleans; `None` for other values, and for numbers that tensors cannot have.

@@ -13,6 +13,7 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
+use crate::column::tensors::value_bytes;
 
 /// The most lists that an array without values may become.
 const MAX_EMPTY_LISTS: usize = 1 << 20;
@@ -94,7 +95,7 @@ impl<'a> ArrayLists<'a> {
         }
         match &mut self.values {
             ListedValues::Numbers(dtype, bytes) => {
-                bytes.resize(bytes.len() + self.fixed * bytes_of(dtype), 0);
+                bytes.resize(bytes.len() + self.fixed * value_bytes(dtype), 0);
             }
             ListedValues::Texts(texts) => texts.append_value(""),
             ListedValues::Bytes(bytes) => bytes.append_value(b""),
@@ -135,7 +136,7 @@ impl ListedValues {
                 Ok(Arc::new(BooleanArray::new(values, nulls)))
             }
             ListedValues::Numbers(dtype, bytes) => {
-                let count = bytes.len() / bytes_of(&dtype).max(1);
+                let count = bytes.len() / value_bytes(&dtype).max(1);
                 let data = ArrayData::builder(dtype).len(count).add_buffer(Buffer::from(bytes)).nulls(nulls);
                 // The bytes need not be aligned for numbers.
                 Ok(make_array(data.align_buffers(true).build().or_fail()?))
@@ -143,14 +144,6 @@ impl ListedValues {
             ListedValues::Texts(mut texts) => with_nulls(&texts.finish()),
             ListedValues::Bytes(mut bytes) => with_nulls(&bytes.finish()),
         }
-    }
-}
-
-/// The number of bytes that a number or a boolean takes in a numpy file.
-fn bytes_of(dtype: &DataType) -> usize {
-    match dtype {
-        DataType::Boolean => 1,
-        other => other.primitive_width().unwrap_or(0),
     }
 }
 

@@ -225,7 +225,8 @@ fn leaves(array: &dyn Array) -> &dyn Array {
     }
 }
 
-fn values_of(data_type: &DataType) -> &DataType {
+/// The type of the values in lists of any depth.
+pub(super) fn values_of(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             values_of(item.data_type())

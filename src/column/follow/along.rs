@@ -1,5 +1,6 @@
 //! Lists with one item for each box: if a box is dropped, its item is dropped as well.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray};
@@ -62,6 +63,7 @@ impl FollowImage for AlongCodec {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };
         let lists = gathered.as_list::<i64>();
+        let are_bad: HashSet<usize> = bad.iter().map(|(row, _)| *row).collect();
         // Values that belong to no row, such as those of a null list, are not kept.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
@@ -69,8 +71,7 @@ impl FollowImage for AlongCodec {
         for (row, boxes) in self.kept.of_rows(rows)?.into_iter().enumerate() {
             let mut count = *offsets.last().unwrap_or(&0);
             let keep = || {
-                let is_bad = bad.iter().any(|(bad, _)| *bad == row);
-                let Some(boxes) = boxes.filter(|_| !is_bad) else { return Ok(()) };
+                let Some(boxes) = boxes.filter(|_| !are_bad.contains(&row)) else { return Ok(()) };
                 if lists.is_null(row) {
                     return Err(Error::new(
                         ErrorKind::BadRow,

@@ -28,7 +28,7 @@ pub(super) fn described(dtype: &DataType, shape: &[usize]) -> String {
 }
 
 /// The number of bytes of a value in a slot, where a boolean takes one.
-pub(super) fn value_bytes(dtype: &DataType) -> usize {
+pub(in crate::column) fn value_bytes(dtype: &DataType) -> usize {
     match dtype {
         DataType::Boolean => 1,
         other => other.primitive_width().unwrap_or(0),

@@ -17,7 +17,7 @@ use super::cell::holds_bytes;
 use super::{Codec, Column, ColumnOption, NullOptions};
 use bytes::BytesCodec;
 pub(crate) use declared::{Declared, tensor_shape};
-pub(super) use dtype::{name_of, read_name};
+pub(super) use dtype::{name_of, read_name, value_bytes};
 use lists::ListsCodec;
 pub use spec::{Tensor, TensorFormat};
 
