@@ -272,6 +272,34 @@ def test_values_of_the_source_pass_through(docs, tmp_path):
     assert batch["id"].tolist() == list(range(ROWS))
 
 
+def test_nulls_of_the_source_are_none(tmp_path):
+    table = pa.table(
+        {
+            "number": pa.array([1, None, 3] * 200, pa.int16()),
+            "real": pa.array([0.5, 1.5] * 300, pa.float32()),
+            "time": pa.array([None, 7, 8] * 200, pa.timestamp("us")),
+            "items": pa.array([[1, 2], None, [3, None]] * 200, pa.list_(pa.int32())),
+            "fields": pa.array([{"a": 1}, {"a": None}, None] * 200, pa.struct([("a", pa.int64())])),
+        }
+    )
+    # The last batch has no nulls.
+    table = pa.concat_tables([table, table.slice(0, 1).set_column(2, "time", pa.array([5], pa.timestamp("us")))])
+    pq.write_table(table, tmp_path / "in.parquet")
+    seen = []
+
+    def function(row):
+        seen.append(row["number"])
+        return {**row}
+
+    loader = fb.Loader(tmp_path / "in.parquet", prepare=fb.Prepare(function, into=tmp_path / "into", version="1"))
+    assert all(value is None or type(value) is np.int16 for value in seen)
+    kept = pq.read_table(tmp_path / "into")
+    assert kept.to_pylist() == table.to_pylist()
+    assert kept["number"].type == pa.int16() and kept["items"].type.value_type == pa.int32()
+    with pytest.raises(fb.NullError):
+        next(iter(loader))["number"]
+
+
 def test_chats_become_tokens_and_labels(tmp_path):
     chats = [
         [{"role": "user", "content": "a" * (n % 5)}, {"role": "assistant", "content": "b" * (1 + n % 3)}]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import BadRow, InvalidError
+from ..errors import BadRow, InvalidError, NullError
 from ..transforms.functions import At, Functions, Keys
 from ..transforms.rows import Empty, split
 from .values import UNKNOWN, Node, Type, agreed, node, plain, type_of
@@ -71,6 +71,28 @@ def check_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         )
 
 
+def _column(batch: Any, name: str, kind: str, element: str | None) -> Any:
+    """A column of a batch. If it has nulls, it is a list, whose values have the types of a column without nulls."""
+    records = batch._records(name)
+    if records is not None:
+        return records
+    try:
+        return batch[name]
+    except NullError:
+        values: list[Any] = batch._objects(name)
+    if element is None or kind not in ("dense", "ragged"):
+        return values
+    dtype = np.dtype(element)
+    return [_typed(value, dtype) for value in values]
+
+
+def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number or a list of numbers as numpy has it, unless there is a null in its place or in it."""
+    if value is None or (isinstance(value, list) and None in value):
+        return value if value is None else [_typed(item, dtype) for item in value]
+    return np.array(value, dtype)[()]
+
+
 @dataclass(frozen=True)
 class Preparing(Functions):
     """The function of a preparation, in place of the functions of a loader."""
@@ -81,6 +103,11 @@ class Preparing(Functions):
     def names(self) -> list[str]:
         """The name of the option with which the function was given."""
         return ["prepare"]
+
+    def columns(self, batch: Any) -> dict[str, Any]:
+        """The columns of a batch as the function gets them: a null is ``None``, since no option fills it here."""
+        layout = {name: (kind, element) for name, kind, element, _ in batch.schema.layout()}
+        return {name: _column(batch, name, *layout[name]) for name in batch}
 
     def apply(
         self,

@@ -9,6 +9,7 @@ A node has the values of a column: the type's first word, their validity, and th
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -272,6 +273,10 @@ def _numbers(of: str, valid: bytes | None, values: Sequence[Any]) -> Node:
 def _items(of: Type, lists: Sequence[Any]) -> Node:
     """The items of all lists, one after the other."""
     filled = [items for items in lists if len(items)]
+    if of in ("int64", "float64"):
+        # Most lists are of Python's numbers. A None in them is not a number, and needs the way below.
+        with contextlib.suppress(TypeError):
+            return of, None, np.fromiter(itertools.chain.from_iterable(filled), of).tobytes()
     are_arrays = bool(filled) and all(isinstance(items, np.ndarray) for items in filled)
     if are_arrays and isinstance(of, str) and not of.startswith("datetime64"):
         return of, None, np.concatenate(filled).astype(of, copy=False).tobytes()
