@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -348,6 +349,63 @@ def test_the_progress_is_reported(docs, tmp_path):
     told.clear()
     fb.Loader(docs, columns=["text"], prepare=prepare)
     assert not told
+
+
+def deletion_vector(rows: list[int]) -> tuple[str, int]:
+    """Rows as the inline deletion vector of a Delta table, a Roaring bitmap in Z85, and its bytes."""
+    signs = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    values = struct.pack(f"<{len(rows)}H", *rows)
+    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + values
+    raw = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    padded = raw + bytes(-len(raw) % 4)
+    words = struct.unpack(f">{len(padded) // 4}I", padded)
+    return "".join(signs[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0)), len(raw)
+
+
+def test_deleted_rows_of_a_table_are_not_prepared(tmp_path):
+    table = tmp_path / "table"
+    (table / "_delta_log").mkdir(parents=True)
+    adds = []
+    for number in range(2):
+        file = table / f"part-{number}.parquet"
+        pq.write_table(pa.table({"x": list(range(number * 10, number * 10 + 10))}), file, row_group_size=4)
+        adds.append(
+            {
+                "path": file.name,
+                "partitionValues": {},
+                "size": file.stat().st_size,
+                "modificationTime": 0,
+                "dataChange": True,
+            }
+        )
+    text, size = deletion_vector([0, 3, 4, 9])
+    adds[0]["deletionVector"] = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": 4}
+    schema = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+    actions: list[dict[str, Any]] = [
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["deletionVectors"],
+                "writerFeatures": ["deletionVectors"],
+            }
+        },
+        {
+            "metaData": {
+                "id": "t",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(schema),
+                "partitionColumns": [],
+                "configuration": {"delta.enableDeletionVectors": "true"},
+            }
+        },
+        *({"add": add} for add in adds),
+    ]
+    (table / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    left = [1, 2, 5, 6, 7, 8, *range(10, 20)]
+    assert next(iter(fb.Loader(table)))["x"].tolist() == left
+    prepare = fb.Prepare(lambda row: {"y": row["x"]}, into=tmp_path / "into", version="1")
+    assert next(iter(fb.Loader(table, prepare=prepare)))["y"].tolist() == left
 
 
 # The folder

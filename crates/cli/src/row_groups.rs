@@ -13,7 +13,7 @@ use forebay_arrow::datatypes::Schema;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::{KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::WriterProperties;
@@ -93,8 +93,8 @@ fn footer(part: &Path) -> Result<ParquetMetaData> {
     reader.parse_and_finish(&file).map_err(|error| placed(error.into_error(), part))
 }
 
-/// How the columns are laid out. Numbers in lists, such as tokens, are stored as they are: most of them are
-/// different, and a reader copies them without looking each one up in a dictionary.
+/// How the columns are laid out. Numbers in lists, such as tokens, are neither compressed nor in a
+/// dictionary: a reader copies them as they are.
 fn properties(schema: &Schema, about: &[(String, String)]) -> Result<WriterProperties> {
     let about = about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
     let mut properties =
@@ -102,7 +102,9 @@ fn properties(schema: &Schema, about: &[(String, String)]) -> Result<WriterPrope
     for column in to_disk(ArrowSchemaConverter::new().convert(schema))?.columns() {
         let is_number = column.physical_type() != Type::BYTE_ARRAY;
         if is_number && column.max_rep_level() > 0 {
-            properties = properties.set_column_dictionary_enabled(column.path().clone(), false);
+            properties = properties
+                .set_column_dictionary_enabled(column.path().clone(), false)
+                .set_column_compression(column.path().clone(), Compression::UNCOMPRESSED);
         }
     }
     Ok(properties.build())
@@ -116,5 +118,50 @@ fn placed(error: Error, path: &Path) -> Error {
     match is_disk {
         true => error.at(at).hint("name a folder on a disk that has room; finished row groups stay"),
         false => error.at(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use forebay_arrow::array::{ArrayRef, Int32Builder, ListBuilder};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    use super::*;
+
+    /// Rows with a list of `0..row` each.
+    fn rows(range: std::ops::Range<i32>) -> RecordBatch {
+        let mut lists = ListBuilder::new(Int32Builder::new());
+        range.for_each(|row| lists.append_value((0..row).map(Some)));
+        RecordBatch::try_from_iter([("tokens", Arc::new(lists.finish()) as ArrayRef)]).unwrap()
+    }
+
+    #[test]
+    fn joined_row_groups_are_those_that_were_written_however_their_rows_were_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let about = [("key".to_owned(), "value".to_owned())];
+        write(&path("a"), &[rows(0..700)], &about).unwrap();
+        write(&path("b"), &[rows(700..900)], &about).unwrap();
+        write(&path("cut"), &[rows(0..1), rows(1..300), rows(300..700)], &about).unwrap();
+        assert!(fs::read(path("a")).unwrap() == fs::read(path("cut")).unwrap());
+
+        join(&[path("a"), path("b")], &path("joined")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path("joined")).unwrap()).unwrap();
+        let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+        assert_eq!(groups, [700, 200]);
+        let found = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        assert!(found.iter().any(|entry| entry.key == "key" && entry.value.as_deref() == Some("value")));
+        let read: Vec<RecordBatch> = reader.build().unwrap().map(|batch| batch.unwrap()).collect();
+        assert_eq!(concat_batches(&read[0].schema(), &read).unwrap(), rows(0..900));
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_named() {
+        let error = write(Path::new("/nowhere/a"), &[rows(0..1)], &[]).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/a"), "{error}");
+        let error = join(&["/nowhere/a".into()], Path::new("/nowhere/b")).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/a"), "{error}");
     }
 }

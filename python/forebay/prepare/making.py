@@ -40,7 +40,7 @@ class Pass:
         self._functions: Functions | None = functions
         self._workers = workers
         self._processes = processes(functions, workers)
-        self._watch = Watch(functions.names)
+        self._watch = Watch(functions.names, functions.option)
         self._generation = 0
         self._process = os.getpid()
         self._native = _forebay.Loader([(source._native, spec, None, 1.0)], numbered=True)

@@ -75,4 +75,3 @@ def _check_outside(source: Dataset, path: str) -> None:
                     f"{path}: the folder is inside {location}, which would then have the prepared rows too (name a "
                     "folder beside it with into=)"
                 )
-

@@ -166,4 +166,3 @@ class Parts:
             if self._row < rows:
                 return
             self._group, self._row = self._group + 1, self._row - rows
-
