@@ -19,20 +19,24 @@ from .errors import InvalidError, StateMismatchError
 from .filters.expressions import Expression
 from .filters.terms import settled
 from .options.cache import DiskCache
-from .options.checks import costs, names, whole
+from .options.checks import costs, kind_of, names, whole
 from .options.iceberg import located
 from .options.locations import local, locations, shown
 from .options.other_loaders import explained
+from .options.prepare import Prepare
 from .options.shuffle import Shuffle
 from .options.skip import Skip
 from .options.storage import table_version
 from .options.workers import Workers
+from .prepare.opening import PreparedDataset, prepared
 from .reports import notebook
 from .reports.reports import Plan, Stats, numbers
 from .rows.deny import Denied, denied_from
 from .rows.listing import add_to_list
 from .rows.row_id import RowPlace
 from .rows.skip_steps import steps
+from .samples.pack import Pack
+from .samples.window import Window
 from .sharding.shard import Shard
 from .spec import checked, flattened, functions, renames, workers
 from .table_versions import Follow, of_state, refuse_given
@@ -54,9 +58,8 @@ if TYPE_CHECKING:
     from .columns.text import Json, Text
     from .columns.views import Views
     from .launcher_store import KeyValueStore
-    from .samples.pack import Bucket, Pack
+    from .samples.pack import Bucket
     from .samples.weighted import Sample
-    from .samples.window import Window
     from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
@@ -104,7 +107,7 @@ class Loader:
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
       ``flatten``, ``cast``, ``decode``, ``encode``, ``pad``, ``stack``, ``fill_null``, ``null_mask``.
     - Batches and samples (``docs/guide/sharding.md``, ``docs/guide/samples.md``): ``batch_size``,
-      ``global_batch_size``, ``drop_last``, ``samples``.
+      ``global_batch_size``, ``drop_last``, ``samples``, ``prepare``.
     - Order and processes (``docs/guide/order.md``, ``docs/guide/sharding.md``): ``shuffle``, ``balance``, ``shard``,
       ``epochs``.
     - Your own functions (``docs/guide/transforms.md``): ``transform_rows``, ``collate``, ``transform``,
@@ -193,6 +196,10 @@ class Loader:
         What a sample is: ``forebay.Window(16)`` for windows of consecutive rows, ``forebay.Pack("tokens", 2048)`` for
         packed lists, ``forebay.Bucket("tokens", tokens=16384)`` for rows of similar length, or
         ``forebay.Sample(by="label")`` for rows drawn by weight. Default: a row.
+    prepare : Prepare, optional
+        A function that runs once for each row, before samples: ``forebay.Prepare(tokenise, into="prepared/tokens/",
+        version="1")``. Then ``columns`` names the columns that the function gets, and the loader delivers the columns
+        that it returns; all other options apply to those. Default: the stored rows.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     balance : str or iterable of str, optional
@@ -319,6 +326,7 @@ class Loader:
         skip_steps: Iterable[tuple[int, int]] | None = None,
         row_id: bool = False,
         row_mask: bool = False,
+        prepare: Prepare | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         urls, storage_options = located(urls, storage_options)
@@ -364,6 +372,7 @@ class Loader:
             "skip_steps": None if skip_steps is None else steps(skip_steps),
             "row_id": row_id,
             "row_mask": row_mask,
+            "prepare": prepare,
             "trace": None if trace is None else local(trace, "trace"),
         }
         refuse_options(
@@ -376,6 +385,13 @@ class Loader:
         )
         if follow is not False and isinstance(urls, Dataset):
             raise InvalidError("follow and a Dataset were given, which stays at its version (pass its location)")
+        if prepare is not None and not isinstance(prepare, Prepare):
+            raise InvalidError(f"prepare must be a forebay.Prepare, got {kind_of(prepare)}")
+        if follow is not False and prepare is not None:
+            raise InvalidError(
+                "follow and prepare were given, whose rows are those of one version (make a new loader for another "
+                "version, with another folder)"
+            )
         self._build()
 
     def _build(self, fingerprint: str | None = None, versions: Mapping[str, str] | None = None) -> None:
@@ -396,7 +412,7 @@ class Loader:
         native = _forebay.Loader(*self._checked(datasets), numbered=self._numbered, after=after)
         # A copy of the loader opens these, and must find this fingerprint. A Dataset checks its own itself.
         carried: list[tuple[dict[str, Any], str | None]] = [
-            ({"urls": of_source["urls"]}, None)
+            ({"urls": of_source["urls"]}, None if dataset is of_source["urls"] else dataset.fingerprint)
             if isinstance(of_source["urls"], Dataset)
             else (dataset._place(), dataset.fingerprint)
             for dataset, of_source in zip(datasets, self._of_sources(), strict=True)
@@ -405,7 +421,7 @@ class Loader:
 
     def _checked(self, datasets: list[Dataset]) -> tuple[list[_Source], dict[str, Any] | None]:
         """The checked options of each source over its data set, and those of a mix."""
-        return [(datasets[0]._native, *checked(self._arguments), 1.0)], None
+        return [(datasets[0]._native, *checked(delivered(self._arguments, datasets[0])), 1.0)], None
 
     def _of_sources(self) -> list[dict[str, Any]]:
         """Returns the arguments of each source."""
@@ -963,7 +979,7 @@ class Loader:
         """Releases the data sets, except those that the user opened and those in ``keep``."""
         kept = [id(dataset) for dataset in keep]
         for dataset, of_source in zip(self._datasets, self._of_sources(), strict=True):
-            if not isinstance(of_source["urls"], Dataset) and id(dataset) not in kept:
+            if dataset is not of_source["urls"] and id(dataset) not in kept:
                 dataset._native.release()
 
     def _check_process(self) -> None:
@@ -1044,12 +1060,35 @@ def opened_for(
 ) -> Dataset:
     """Opens the data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the
     data set must have it. Tables are opened at their version in ``versions``, by location."""
-    urls = arguments["urls"]
+    urls, prepare = arguments["urls"], arguments["prepare"]
     if isinstance(urls, Dataset):
-        return urls
+        return urls if prepare is None else _prepared(arguments, urls, fingerprint)
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
-    table = table_version(arguments["version"], arguments["timestamp"])
-    return opened(urls, options, fingerprint, merge, types, (None, None) if versions else table, filter, versions)
+    table = (None, None) if versions else table_version(arguments["version"], arguments["timestamp"])
+    if prepare is None:
+        return opened(urls, options, fingerprint, merge, types, table, filter, versions)
+    # The filter is for the prepared rows.
+    source = opened(urls, options, None, merge, types, table, None, versions)
+    try:
+        return _prepared(arguments, source, fingerprint)
+    finally:
+        source._native.release()
+
+
+def _prepared(arguments: dict[str, Any], source: Dataset, fingerprint: str | None) -> Dataset:
+    """The prepared rows of a source, which this process may prepare."""
+    spec, _ = checked(arguments)
+    options = {name: spec[name] for name in ("columns", "memory", "threads")}
+    return prepared(arguments["prepare"], source, options, fingerprint)
+
+
+def delivered(arguments: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """The arguments of a loader with the columns that are delivered, if its rows were prepared: ``columns`` are those
+    of the source. Packs and windows choose theirs."""
+    if not isinstance(dataset, PreparedDataset):
+        return arguments
+    chooses = isinstance(arguments["samples"], (Pack, Window))
+    return {**arguments, "columns": None if chooses else dataset.delivered}
 
 
 def _rebuild(arguments: dict[str, Any], fingerprint: str | None, versions: Mapping[str, str] | None) -> Loader:

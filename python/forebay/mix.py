@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .dataset import Dataset
 from .errors import InvalidError
-from .loader import _DEFAULTS, Loader, opened_for
+from .loader import _DEFAULTS, Loader, delivered, opened_for
 from .options.checks import given, named, whole
 from .options.locations import local, locations
 from .options.other_loaders import explained
@@ -211,7 +211,7 @@ class Mix(Loader):
 
     def _checked(self, datasets: list[Dataset]) -> tuple[list[_Source], dict[str, Any] | None]:
         sources = [
-            (dataset._native, *_checked_source(of_source), weight)
+            (dataset._native, *_checked_source(delivered(of_source, dataset)), weight)
             for dataset, (of_source, weight) in zip(datasets, self._arguments["sources"], strict=True)
         ]
         return sources, self._options()

@@ -322,6 +322,12 @@ impl Batch {
         arrays::records::list(py, field, column)
     }
 
+    /// The rows of a column as Python objects, with ``None`` for each null.
+    fn _objects<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (field, column) = self.lookup(py, name)?;
+        arrays::records::of_any(py, field, column)
+    }
+
     /// Names, types and first values of the columns as HTML, for a notebook.
     fn _repr_html_<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let types = schema::described(slf.get().batch.schema_ref());

@@ -113,6 +113,28 @@ impl Dataset {
         self.dataset.catalog().groups.len()
     }
 
+    /// The path of each file that holds rows, relative to the location that was opened, and the rows of each
+    /// of its row groups without those that a table has deleted. A file with deleted rows counts as one.
+    fn layout(&self) -> Vec<(String, Vec<u64>)> {
+        let catalog = self.dataset.catalog();
+        let mut files: Vec<(usize, Vec<u64>)> = Vec::new();
+        for group in &catalog.groups {
+            match files.last_mut() {
+                Some((file, groups)) if *file == group.file => groups.push(group.rows),
+                _ => files.push((group.file, vec![group.rows])),
+            }
+        }
+        let live = files.into_iter().map(|(file, groups)| {
+            let about = &catalog.files[file];
+            let groups = match &about.deleted {
+                Some(deleted) => vec![groups.iter().sum::<u64>() - u64::from(deleted.count())],
+                None => groups,
+            };
+            (about.relative.to_string(), groups)
+        });
+        live.filter(|(_, groups)| groups.iter().any(|rows| *rows > 0)).collect()
+    }
+
     /// Names and types of the stored columns.
     fn schema(&self) -> Schema {
         Schema::new(self.dataset.catalog().schema.clone())

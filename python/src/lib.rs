@@ -29,6 +29,7 @@ mod petastorm;
 mod pin;
 mod program;
 mod ragged;
+mod rows;
 mod schema;
 mod stream;
 mod text;
@@ -56,6 +57,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(petastorm::petastorm_schema, module)?)?;
     module.add_function(wrap_pyfunction!(stream::arrow_schema, module)?)?;
     module.add_function(wrap_pyfunction!(stream::arrow_stream, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::join_row_groups, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::write_row_group, module)?)?;
     lists::add(module)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<categories::Counts>()?;
@@ -68,6 +71,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::Loader>()?;
     module.add_class::<image::Image>()?;
     module.add_class::<memory::Memory>()?;
+    module.add_class::<rows::MadeRows>()?;
     module.add_class::<schema::Schema>()?;
     Ok(())
 }

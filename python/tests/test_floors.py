@@ -35,6 +35,7 @@ FLOORS = (
     # The loader.
     ("spec",),
     ("epoch",),
+    ("prepare",),
     ("loader",),
     ("mix",),
     # Frameworks.

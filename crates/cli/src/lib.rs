@@ -27,6 +27,7 @@ mod parquet_files;
 mod plan;
 mod random;
 pub mod report;
+pub mod row_groups;
 mod samples;
 mod synth;
 mod units;

@@ -30,6 +30,11 @@ pub(super) fn uncompressed() -> WriterPropertiesBuilder {
 /// The properties of most files. If a schema has columns of bytes, nothing is compressed and the bytes are in
 /// small pages, since images are compressed already and no two are the same. Other files are compressed.
 pub(super) fn properties(schema: &Schema) -> WriterProperties {
+    builder(schema).build()
+}
+
+/// The properties of most files, for a caller that adds to them.
+pub(super) fn builder(schema: &Schema) -> WriterPropertiesBuilder {
     let bytes: Vec<&String> = schema
         .fields()
         .iter()
@@ -37,7 +42,7 @@ pub(super) fn properties(schema: &Schema) -> WriterProperties {
         .map(|field| field.name())
         .collect();
     if bytes.is_empty() {
-        return uncompressed().set_compression(Compression::SNAPPY).build();
+        return uncompressed().set_compression(Compression::SNAPPY);
     }
     let mut properties = uncompressed().set_write_batch_size(IMAGES_BETWEEN_CHECKS);
     for name in bytes {
@@ -47,7 +52,7 @@ pub(super) fn properties(schema: &Schema) -> WriterProperties {
             .set_column_dictionary_enabled(column.clone(), false)
             .set_column_statistics_enabled(column, EnabledStatistics::None);
     }
-    properties.build()
+    properties
 }
 
 /// The result of writing Parquet, where a disk that is full or fails is not damaged Parquet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class Functions:
     batch: Callable[..., Any] | None = None
     refill: bool = False
     """Whether the rows that a function rejects are replaced by other rows of the batch."""
+
+    option: ClassVar[str] = "transform_workers"
+    """The name of the option that says where the functions run."""
 
     @property
     def by_rows(self) -> bool:

@@ -107,8 +107,10 @@ class Watch:
     counts only if no functions but those of this loader run during it.
     """
 
-    def __init__(self, functions: Sequence[str]) -> None:
+    def __init__(self, functions: Sequence[str], option: str = "transform_workers") -> None:
         self._functions = functions
+        # The option that says where the functions run.
+        self._option = option
         self._looks = CHECKED_BATCHES
         self._found: list[str] = []
         # How often the functions of this loader were started.
@@ -157,7 +159,7 @@ class Watch:
         warnings.warn(
             f"{' or '.join(self._functions)} draws from the global generator of {names}, or seeds it, on a thread of "
             "this process. The training loop draws from the same one, so both differ from run to run (draw from "
-            "fb.rng(row), or from a generator that is seeded from it; or pass transform_workers=1 or more: a worker "
+            f"fb.rng(row), or from a generator that is seeded from it; or pass {self._option}=1 or more: a worker "
             f"process seeds {names} from each row)",
             RuntimeWarning,
             stacklevel=8,

@@ -46,7 +46,7 @@ def pickled(functions: Functions) -> bytes:
     """The pickled functions, or an error that says what to do instead of an unpicklable function."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
-        "transform_workers=forebay.Workers(..., threads=True) or 0"
+        f"{functions.option}=forebay.Workers(..., threads=True) or 0"
     )
     try:
         content = pickle.dumps(functions)
@@ -60,7 +60,7 @@ def pickled(functions: Functions) -> bytes:
             raise InvalidError(
                 f"the transform cannot be sent to worker processes: they import the program, and {file!r} is not a "
                 "file, as where Python reads it from its standard input (save the program as a file, or pass "
-                "transform_workers=forebay.Workers(..., threads=True) or 0)"
+                f"{functions.option}=forebay.Workers(..., threads=True) or 0)"
             )
     if b"__main__" in content and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None:
         raise InvalidError(

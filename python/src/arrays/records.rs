@@ -22,6 +22,11 @@ pub(crate) fn list<'py>(
     }
 }
 
+/// The rows of a column of any type, in the same form.
+pub(crate) fn of_any<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, rows(py, field, column)?)
+}
+
 /// Whether there is a structure inside a list.
 fn has_records(data_type: &DataType, in_list: bool) -> bool {
     match data_type {
