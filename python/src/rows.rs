@@ -1,6 +1,6 @@
 //! Rows that Python made, as Arrow: columns of numbers, texts, lists and structures, from their bytes.
 //!
-//! `forebay/prepare/columns.py` makes these bytes. A node is a tuple of a kind, the validity of its values (a
+//! `forebay/prepare/values.py` makes these bytes. A node is a tuple of a kind, the validity of its values (a
 //! byte for each, or `None`), and the values:
 //!
 //! | kind | values |
