@@ -245,7 +245,8 @@ def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Pa
             for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
                 assert ours["id"].tolist() == theirs["id"].tolist()
                 assert (ours["image"] == theirs["image"]).all()
-        assert all_written(cached)
+        # What does not fit is missing again in each epoch.
+        assert max_bytes != "1GB" or all_written(cached)
         stats = cached.stats().to_dict()
     if max_bytes == "1GB":
         assert stats["stages"]["keep"]["items"] == 256
