@@ -20,7 +20,10 @@ use tempfile::TempDir;
 const RUNS: usize = 20;
 const NAMED: usize = 19;
 /// How many rounds of runs there may be; one of them must succeed.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
+
+/// How much longer a slow training step is than the wait for its batch. The loop may wait for 2 % of the time.
+const BESIDE: u32 = 80;
 
 /// The share of waiting that may be unaccounted for.
 const UNACCOUNTED: f64 = 0.01;
@@ -84,21 +87,22 @@ fn remote(dir: &TempDir, link: Link) -> (FaultServer, Dataset) {
     (server, dataset)
 }
 
-/// Reads an epoch with a training step of this length for each batch. Returns how long `next()` took, in
-/// seconds by the test's own clock.
-fn consumed(loader: &Loader, step: Duration) -> f64 {
-    let (mut epoch, mut waited) = (loader.epoch(0), 0.0);
+/// Reads an epoch with a training step for each batch, which is told how long its batch took. Returns how long
+/// `next()` and the steps took, in seconds by the test's own clock.
+fn consumed(loader: &Loader, mut step: impl FnMut(Duration)) -> (f64, f64) {
+    let (mut epoch, mut waited, mut trained) = (loader.epoch(0), 0.0, 0.0);
     loop {
         let asked = Instant::now();
         let batch = epoch.next();
-        waited += asked.elapsed().as_secs_f64();
+        let took = asked.elapsed();
+        waited += took.as_secs_f64();
         if batch.is_none() {
-            return waited;
+            return (waited, trained);
         }
         drop(batch.unwrap().unwrap());
-        if !step.is_zero() {
-            std::thread::sleep(step);
-        }
+        let began = Instant::now();
+        step(took);
+        trained += began.elapsed().as_secs_f64();
     }
 }
 
@@ -113,7 +117,11 @@ fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Res
     let (mut named, mut missing, mut shown) = (0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let loader = build().threads(2).build().unwrap();
-        let waited = consumed(&loader, step);
+        let (waited, _) = consumed(&loader, |took| {
+            if !step.is_zero() {
+                std::thread::sleep(step.max(took * BESIDE));
+            }
+        });
         let stats = loader.stats();
         named += usize::from(stats.verdict().stage == stage);
         shown.push(format!("{stats}\nwaited {waited:.6} s, accounted for {:.6} s", stats.waits.total()));
@@ -124,13 +132,13 @@ fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Res
     if named < NAMED {
         return Err(format!("{stage:?} was named {named} times of {RUNS}\n{shown}"));
     }
-    // The machine may take the processor away between the loader's clock and the test's, so the median run
-    // decides. A loop that hardly waits measures little more than its own clock.
-    missing.sort_by(f64::total_cmp);
-    let usual = missing[RUNS / 2];
-    match usual <= UNACCOUNTED || stage == Stage::Consumer {
+    // The machine may take the processor away between the loader's clock and the test's, so the best run
+    // decides: what is left out is missing in all. A loop that hardly waits measures little more than its own
+    // clock.
+    let least = missing.into_iter().fold(f64::INFINITY, f64::min);
+    match least <= UNACCOUNTED || stage == Stage::Consumer {
         true => Ok(()),
-        false => Err(format!("{usual} is not accounted for\n{shown}")),
+        false => Err(format!("{least} is not accounted for\n{shown}")),
     }
 }
 
@@ -195,13 +203,26 @@ fn every_call_is_counted_and_the_first_one_apart() {
     let _alone = alone();
     let dir = blobs(4, 100, 100);
     let loader = Dataset::open(dir.path()).unwrap().loader().batch_size(20).threads(2).build().unwrap();
-    let step = Duration::from_millis(1);
-    let waited = consumed(&loader, step);
+    let began = Instant::now();
+    let mut is_first = true;
+    let (waited, trained) = consumed(&loader, |_| {
+        // The mean has to see the batches that are made ahead, however slowly they are made.
+        while is_first && loader.stats().queues.batches_ready < 10 {
+            assert!(began.elapsed() < Duration::from_secs(300), "{:?}", loader.stats().queues);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(if is_first { 200 } else { 1 }));
+        is_first = false;
+    });
+    let all = began.elapsed().as_secs_f64();
     let Stats { next, consumer, queues, memory, pool, stages, waits_first, .. } = loader.stats();
     assert_eq!(next.count, 19, "20 batches, the first one apart");
     assert!(next.first > 0.0 && (next.first - waits_first.total()).abs() < 1e-6, "{next:?}");
     assert!(next.sum + next.first <= waited && next.p50 <= next.p99 && next.p99 <= next.max, "{next:?}");
-    assert!((0.02..0.2).contains(&consumer), "20 steps of 1 ms were {consumer} s");
+    assert!(
+        (trained..=all - next.sum - next.first).contains(&consumer),
+        "steps of {trained} s were {consumer} s"
+    );
     assert_eq!((stages.list.items, pool.threads), (1, 2));
     // Row groups of the next epoch are prefetched, and its batches take the places that those of this epoch
     // leave.
@@ -231,7 +252,7 @@ fn a_timeline_has_what_was_done_and_no_two_spans_of_a_thread_overlap() {
         .trace(&file)
         .build()
         .unwrap();
-    consumed(&loader, Duration::ZERO);
+    consumed(&loader, |_| ());
     loader.close();
     let tracks = timeline(&file);
     let names: BTreeSet<&str> = tracks.values().flatten().map(|(name, ..)| name.as_str()).collect();

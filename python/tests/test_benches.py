@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 SHAPES = BENCHES / "shapes"
@@ -18,7 +19,7 @@ LEGEND = 2  # dots that are no point
 def test_forebay_and_the_loop_by_hand_deliver_the_same_at_every_point(tmp_path: Path) -> None:
     picture = tmp_path / "shapes.svg"
     command = [sys.executable, str(SHAPES), "--check", "--data", str(tmp_path), "--svg", str(picture)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
     assert "Without figures: none" in ran.stdout
     axes = ran.stdout.count("\n|  ")  # the heads of the tables
@@ -38,7 +39,7 @@ def test_a_training_runs_with_each_loader_and_loaders_by_threads(tmp_path: Path)
     words = ["--device", "cpu", "--models", "resnet18", "--batch", 2, "--seconds", 1, "--turns", 1, "--threads", 1]
     words += ["--counts", "1,2", "--table", table]
     command = [sys.executable, str(BENCHES / "gpu"), str(photos), *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
     trained = re.findall(r"^\| (synthetic|forebay|DataLoader) \| ([\d,]+) \|", ran.stdout, re.M)
     assert [loader for loader, _ in trained] == ["synthetic", "forebay", "DataLoader"], ran.stdout

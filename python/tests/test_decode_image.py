@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 from PIL import Image as Pillow
 
 import forebay as fb
@@ -164,7 +165,7 @@ def test_a_forked_child_has_threads_of_its_own():
     results = fork.SimpleQueue()
     child = fork.Process(target=decoded_in_child, args=(results,))
     child.start()
-    child.join(60)
+    child.join(PATIENCE)
     assert child.exitcode == 0
     assert results.get() == expected
 

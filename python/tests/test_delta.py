@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
 from forebay import table_versions
@@ -81,7 +82,7 @@ def interpreter() -> str:
 
 def run(code: str, *words: object) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run([interpreter(), "-c", code, *map(str, words)], check=True, env=environ, timeout=300)
+    subprocess.run([interpreter(), "-c", code, *map(str, words)], check=True, env=environ, timeout=PATIENCE)
 
 
 def counted(table: pa.Table) -> Counter[str]:
@@ -500,7 +501,7 @@ def test_a_frame_of_spark_that_is_a_table_is_opened_as_the_table(tmp_path: Path)
         pytest.skip("FOREBAY_SPARK_PYTHON names no Python with pyspark, or FOREBAY_DELTA_JARS no jars of Delta")
     environ = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1]), "PYSPARK_PYTHON": named}
     words = [named, "-c", DELTA_IN_SPARK, str(tmp_path / "t"), str(tmp_path / "cache"), jars]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-3_000:]
     said = json.loads(done.stdout.strip().splitlines()[-1])
     assert said["newest"] == said["named"] == [2, 90, 90]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import PATIENCE
 from test_examples import environment
 
 import forebay as fb
@@ -84,7 +85,7 @@ def test_the_page_runs_as_written(page: Path, data: Path, tmp_path: Path) -> Non
     for name in DATA:
         (tmp_path / name).symlink_to(data / name)
     command = [sys.executable, __file__, str(page)]
-    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

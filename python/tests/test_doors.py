@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 #: For each case: the required packages, and an expression for the batches of a loader ``train``; ``rows``
 # returns the ids of a batch.
@@ -106,7 +107,7 @@ def test_nothing_is_left_however_a_loop_ends(door: str, plain: Path) -> None:
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()

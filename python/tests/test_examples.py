@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SERVER = Path(os.environ.get("CARGO_TARGET_DIR", EXAMPLES.parent / "target")) / "release" / "fault-server"
@@ -37,7 +38,7 @@ def run(example: str, *arguments: str, cwd: Path, framework: str | None = None) 
         env=environment(framework),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import ids, need_keras, small, with_keras
+from conftest import PATIENCE, ids, need_keras, small, with_keras
 
 import forebay as fb
 from forebay.adapters import Batches
@@ -215,7 +215,7 @@ KERAS = """
 @pytest.mark.parametrize("backend", ["torch", "jax", "tensorflow"])
 def test_keras_learns(photos: Path, backend: str) -> None:
     need_keras(backend)
-    done = with_keras(backend, KERAS, photos, timeout=300)
+    done = with_keras(backend, KERAS, photos)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"learned {backend}"
 
@@ -324,7 +324,7 @@ CALLS = """
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_each_call_of_keras_begins_at_the_front(plain: Path, backend: str) -> None:
     need_keras(backend)
-    done = with_keras(backend, CALLS, plain, timeout=120)
+    done = with_keras(backend, CALLS, plain)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"called {backend}"
 
@@ -332,7 +332,7 @@ def test_each_call_of_keras_begins_at_the_front(plain: Path, backend: str) -> No
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_keras_weighs_rows_and_classes(photos: Path, backend: str) -> None:
     need_keras(backend)
-    done = with_keras(backend, WEIGHTS, photos, timeout=120)
+    done = with_keras(backend, WEIGHTS, photos)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == f"weighed {backend}"
 
@@ -473,7 +473,7 @@ def test_a_missing_framework_is_named(framework: str) -> None:
         f"try: fb.{module}\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert f"forebay.{module} needs" in done.stdout
     assert "pip install" in done.stdout
 
@@ -481,14 +481,14 @@ def test_a_missing_framework_is_named(framework: str) -> None:
 def test_a_framework_that_lacks_something_itself_says_what(tmp_path: Path) -> None:
     (tmp_path / "keras.py").write_text("import a_backend_that_is_absent")
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert "forebay.keras needs Keras 3, which cannot be imported: No module named 'a_backend" in done.stderr
 
 
 def test_keras_2_is_told_that_it_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "keras.py").write_text("class utils: Sequence = object\n__version__ = '2.15.0'")
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     said = done.stderr.splitlines()[-1]
     assert "ImportError: forebay.keras needs Keras 3, and Keras 2.15.0 is installed (pip install 'keras>=3'" in said
     assert "forebay.tf.dataset(loader, x=..., y=...)" in said
@@ -502,7 +502,7 @@ def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, ba
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules[{backend!r}] = None\n"
         "import forebay as fb; fb.keras"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     said = done.stderr.splitlines()[-1]
     assert f"forebay.keras needs Keras 3, whose backend {backend} is not installed (set the environment" in said
     assert "KERAS_BACKEND=" in said and said.endswith(f" before Python imports keras, or pip install {backend})")
@@ -512,5 +512,5 @@ def test_importing_the_package_imports_no_framework() -> None:
     frameworks = {"torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark"}
     frameworks |= {"mlflow", "tqdm", "rich"}
     script = f"import sys, forebay; print({frameworks} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.strip() == "set()"

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
 
@@ -98,7 +99,7 @@ def interpreter() -> str:
 def run(python: str, code: str, *words: object) -> str:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(
-        [python, "-c", code, *map(str, words)], check=True, env=environ, timeout=900, stdout=subprocess.PIPE
+        [python, "-c", code, *map(str, words)], check=True, env=environ, timeout=PATIENCE, stdout=subprocess.PIPE
     )
     return ran.stdout.decode().strip()
 
@@ -287,7 +288,7 @@ def test_a_frame_of_spark_that_is_a_table_is_opened_as_the_table(tmp_path: Path)
     python, jar = spark_with_iceberg()
     environ = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1]), "PYSPARK_PYTHON": python}
     words = [python, "-c", FRAMES, str(tmp_path / "t"), str(tmp_path / "cache"), jar]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     (first, second, side), said = found["snapshots"], found["said"]

@@ -67,7 +67,7 @@ SCRIPT = """
 
 
 def run(where: Path, log: Path, backend: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return with_keras(backend, SCRIPT, where, log, json.dumps(options), timeout=300)
+    return with_keras(backend, SCRIPT, where, log, json.dumps(options))
 
 
 def steps(log: Path) -> list[list[int]]:

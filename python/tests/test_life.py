@@ -17,19 +17,18 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ids, small
+from conftest import PATIENCE, ids, quickest, small, until
 
 import forebay as fb
 
 
-def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process of its own; its exit is timed from the moment at which it prints
-    ``leaving``."""
+def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=PATIENCE,
     )
 
 
@@ -45,7 +44,7 @@ SLOW = """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def slow(batch):
-        time.sleep(60)
+        time.sleep(600)
         return batch
 """
 
@@ -61,27 +60,37 @@ def test_ctrl_c_interrupts_a_wait(photos: Path, waits: str) -> None:
         else:
             image = fb.Image.resize(6000, 6000).dtype("float32")
             loader = fb.Loader(sys.argv[1], batch_size=8, decode={"image": image}, threads=1, memory="20GB")
-        pressed = []
-        def press():
-            time.sleep(0.5)
-            pressed.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
-        epoch = iter(loader)
-        threading.Thread(target=press).start()
-        try:
-            next(epoch)
-            next(epoch)
-            print("no interrupt")
-        except KeyboardInterrupt:
-            print(time.monotonic() - pressed[0])
+        def interrupted():
+            pressed = []
+            def press():
+                time.sleep(0.5)
+                pressed.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+            epoch = iter(loader)
+            try:
+                threading.Thread(target=press).start()
+                next(epoch)
+                next(epoch)
+                sys.exit("no interrupt")
+            except KeyboardInterrupt:
+                took = time.monotonic() - pressed[0]
+            if sys.argv[2] == "in the library":
+                epoch.close()
+            return took
+        # The signal can come late on a busy machine, but not each time.
+        took = interrupted()
+        for _ in range(4):
+            if took >= 0.2:
+                took = min(took, interrupted())
+        print(took)
         if sys.argv[2] == "in the library":
-            epoch.close()
             print(len([1 for _ in fb.Loader(sys.argv[1], batch_size=8)]))
         """
     )
     done = run(script, photos, waits)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.split()[0]) < 0.2, done.stdout
+    took, *batches = done.stdout.split()
+    assert float(took) < 0.2 and batches == ["32"] * (waits == "in the library"), done.stdout
     assert "Fatal" not in done.stderr
 
 
@@ -89,18 +98,22 @@ def test_iterators_may_be_dropped_at_any_batch(plain: Path) -> None:
     rng = random.Random(3)
     with small(plain) as loader:
         want = ids(loader.epoch(0))
-        threads = threading.active_count()
-        for _ in range(100):
+        threads = set(threading.enumerate())
+        batches = []
+
+        def drop(at: int) -> float:
             epoch = loader.epoch(0)
-            at = rng.randrange(16)
-            for _ in range(at):
-                batch = next(epoch)
+            batches[:] = [next(epoch) for _ in range(at)]
             began = time.monotonic()
             del epoch
-            assert time.monotonic() - began < 0.2
-        assert batch["id"].size
+            return time.monotonic() - began
+
+        for _ in range(100):
+            at = rng.randrange(16)
+            assert quickest(lambda at=at: drop(at), 0.2) < 0.2  # type: ignore[misc]
+            assert all(batch["id"].size for batch in batches)
         assert ids(loader.epoch(0)) == want
-        assert threading.active_count() == threads
+        assert not set(threading.enumerate()) - threads
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads and handles through /proc")
@@ -125,26 +138,34 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
     for _ in range(5):
         once()
     gc.collect()
-    deadline = time.monotonic() + 1
 
     # A thread of the first round may still have been ending when it was counted.
     def is_back() -> bool:
         return all(now <= then for now, then in zip(counts(), before, strict=True))
 
-    while not is_back() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert is_back(), (counts(), before)
+    assert until(is_back), (counts(), before)
 
 
-def task_names() -> list[str]:
-    """Returns the names of this process's threads."""
-    names = []
+def tasks() -> dict[str, str]:
+    """Returns the names of this process's threads, by their numbers."""
+    names = {}
     for task in Path("/proc/self/task").iterdir():
         try:
-            names.append((task / "comm").read_text().strip())
+            names[task.name] = (task / "comm").read_text().strip()
         except OSError:  # it ended
             continue
     return names
+
+
+def open_files() -> list[str]:
+    """Returns the Parquet files that this process has open."""
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            targets.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:  # it was closed
+            continue
+    return [target for target in targets if target.endswith(".parquet")]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads and handles through /proc")
@@ -153,16 +174,14 @@ def task_names() -> list[str]:
 def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path, kind: str, under_way: bool) -> None:
     data = fb.Dataset(plain) if kind == "of a Dataset" else plain
 
-    def counts() -> tuple[int, int]:
-        names = [name for name in task_names() if name.startswith("forebay")]
+    def threads() -> set[str]:
         # The threads that wait for storage belong to a data set that was passed in, and come and go with its
         # reads.
-        own = [name for name in names if kind != "of a Dataset" or name != "forebay-fetch"]
-        return len(own), len(os.listdir("/proc/self/fd"))
+        others = "forebay-fetch" if kind == "of a Dataset" else ""
+        return {task for task, name in tasks().items() if name.startswith("forebay") and name != others}
 
-    def files() -> list[str]:
-        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
-        return [target for link in links if link.is_symlink() and (target := os.readlink(link)).endswith(".parquet")]
+    def handles() -> int:
+        return len(os.listdir("/proc/self/fd"))
 
     def make() -> fb.Loader:
         if kind == "Mix":
@@ -171,29 +190,23 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
 
     with make() as first:
         want = ids(first.epoch(0))
-    time.sleep(0.2)
     gc.collect()
-    before = counts()
+    assert until(lambda: not open_files()), open_files()
+    # Threads of the first loader may still be ending, and never come back.
+    before, opened = threads(), handles()
     kept, epochs = [], []
     for _ in range(4):
         with make() as loader:
             epoch = loader.epoch(0)
             next(epoch)
-            assert counts()[0] > before[0] and files()
+            assert threads() - before and open_files()
             if not under_way:
                 assert sum(1 for _ in epoch) > 0
         kept.append(loader)
         epochs.append(epoch)
 
-    def is_back() -> bool:
-        return all(now <= then for now, then in zip(counts(), before, strict=True))
-
-    # This allows a second, and more on a busy machine.
-    deadline = time.monotonic() + 5
-    while not is_back() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert is_back(), (counts(), before, files())
-    assert not files()
+    assert until(lambda: not threads() - before and handles() <= opened), (threads() - before, opened, open_files())
+    assert not open_files()
     # Properties that need no rows can still be read.
     assert len(kept[0]) > 0 and kept[0].plan() and kept[0].stats()
     assert kept[0].state_dict()["epoch"] == (0 if under_way else 1)
@@ -231,18 +244,21 @@ def test_the_interpreter_exits_with_live_iterators(plain: Path, leave: str, tran
         epoch = iter(loader)
         kept = None if ({transform}) is slow else next(epoch)
         array = kept and kept["id"]
-        began = time.time()
-        print(began, flush=True)
+        print(time.monotonic(), flush=True)
         {leave}
         """
     )
-    done = run(script, plain)
-    took = time.time() - float(done.stdout.split()[0])
     want = 3 if "3" in leave else 1 if "raise" in leave else -signal.SIGTERM if "kill" in leave else 0
-    assert done.returncode == want, done.stderr
-    assert "Fatal" not in done.stderr
-    assert "panicked" not in done.stderr
-    assert took < 2
+
+    def leaves() -> float:
+        done = run(script, plain)
+        took = time.monotonic() - float(done.stdout.split()[0])
+        assert done.returncode == want, done.stderr
+        assert "Fatal" not in done.stderr
+        assert "panicked" not in done.stderr
+        return took
+
+    assert quickest(leaves, 2) < 2
 
 
 FORKS = """
@@ -276,7 +292,7 @@ FORKS = """
         sender.send((said, time.monotonic() - began))
         os._exit(0)
     try:
-        said = receiver.recv() if receiver.poll(20) else "the child hangs"
+        said = receiver.recv() if receiver.poll(600) else "the child hangs"
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -288,14 +304,17 @@ FORKS = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("transform", ["None", "lambda batch: batch"])
 def test_a_forked_child_is_told_what_to_do(plain: Path, transform: str) -> None:
-    done = run(FORKS, plain, transform)
-    assert done.returncode == 0, done.stderr
-    (said, took), rest = json.loads(done.stdout)
-    assert said[3] == 16
-    for sentence in said[:3]:
-        assert "build the loader in the child, or start workers with spawn" in sentence
-    assert took < 5
-    assert rest == 15
+    def forks() -> float:
+        done = run(FORKS, plain, transform)
+        assert done.returncode == 0, done.stderr
+        (said, took), rest = json.loads(done.stdout)
+        assert said[3] == 16
+        for sentence in said[:3]:
+            assert "build the loader in the child, or start workers with spawn" in sentence
+        assert rest == 15
+        return float(took)
+
+    assert quickest(forks, 5) < 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -313,7 +332,6 @@ def test_a_forked_child_exits(plain: Path) -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """,
         plain,
-        timeout=20,
     )
     assert done.stdout.strip() == "5", done.stderr
 
@@ -334,15 +352,21 @@ def test_waiting_releases_the_interpreter(photos: Path) -> None:
             time.sleep(0.001)
 
     image = fb.Image.resize(1500, 1500).dtype("float32")
+    most = 0
     with fb.Loader(photos, batch_size=8, decode={"image": image}, threads=1) as loader:
         thread = threading.Thread(target=tick)
         thread.start()
-        began = time.monotonic()
-        next(iter(loader))
-        took = time.monotonic() - began
+        epoch = iter(loader)
+        # The other thread is seldom scheduled on a busy machine, but not at all while it needs the interpreter.
+        for _ in range(16):
+            before = ticks
+            next(epoch)
+            most = max(most, ticks - before)
+            if most >= 10:
+                break
         stop.set()
         thread.join()
-    assert ticks > took * 100
+    assert most >= 10
 
 
 @pytest.mark.parametrize("end", ["another epoch", "close", "a state"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,12 @@ def pair(where: Path) -> Any:
 
 def latest(folder: Path) -> tuple[str, int]:
     """Returns the newest checkpoint, and the number of steps that it has trained."""
-    path = max(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
+
+    def age(path: Path) -> tuple[int, int]:
+        # Those of later steps are newer, also if the clock of the files is coarse.
+        return int(re.findall(r"step=(\d+)", path.name)[0]), path.stat().st_mtime_ns
+
+    path = max(folder.glob("*.ckpt"), key=age)
     saved = torch.load(path, weights_only=False)
     return str(path), saved["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]["ready"]
 

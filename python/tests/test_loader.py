@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import ROWS, ids, small
+from conftest import PATIENCE, ROWS, ids, small
 
 import forebay as fb
 from forebay.adapters import Batches
@@ -137,7 +137,7 @@ def test_two_processes_share_an_epoch_as_two_lanes_do(plain: Path) -> None:
         )
         for rank in range(2)
     ]
-    ranks = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
+    ranks = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in processes]
     with small(plain, batch_size=64, shuffle=fb.Shuffle(seed=17, window_rows=200, lanes=2)) as alone:
         for epoch in range(2):
             whole, halves = ids(alone.epoch(epoch)), [rank[epoch] for rank in ranks]
@@ -176,7 +176,7 @@ def test_a_state_taken_before_every_batch_gives_the_same_tail_in_a_new_process(p
     lines = "".join(json.dumps(state) + "\n" for state in states[:-1])
     assert len(json.dumps(states[-1])) < 64 << 10
     child = subprocess.run(
-        [sys.executable, "-c", script, str(photos)], input=lines.encode(), capture_output=True, timeout=120
+        [sys.executable, "-c", script, str(photos)], input=lines.encode(), capture_output=True, timeout=PATIENCE
     )
     assert child.returncode == 0, child.stderr.decode()
     for step, line in enumerate(child.stdout.splitlines()):
@@ -535,7 +535,7 @@ def test_the_program_is_there() -> None:
     with pytest.raises(fb.InvalidError, match=r"pass \['inspect', 'data'\]"):
         fb.main("inspect data")
     for command in ([sys.executable, "-m", "forebay"], [str(Path(sys.executable).with_name("forebay"))]):
-        shown = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+        shown = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=PATIENCE)
         assert shown.returncode == 0
         assert shown.stdout.startswith("forebay ")
-        assert subprocess.run([*command, "dance"], capture_output=True, timeout=60).returncode == 2
+        assert subprocess.run([*command, "dance"], capture_output=True, timeout=PATIENCE).returncode == 2

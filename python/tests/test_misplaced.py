@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import small
+from conftest import PATIENCE, small
 
 import forebay as fb
 
@@ -127,5 +127,5 @@ def test_the_package_lists_what_it_has() -> None:
 
 def test_a_program_from_standard_input_is_told_why_it_has_no_processes(plain: Path) -> None:
     code = f"import forebay as fb\ndef f(row): return dict(row)\nfb.Loader({str(plain)!r}, transform_rows=f, transform_workers=1)"
-    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and "standard input (save the program as a file" in done.stderr

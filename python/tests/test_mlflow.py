@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
 
@@ -89,7 +90,7 @@ def test_a_run_logs_its_data_sets_with_the_versions_of_tables(tmp_path: Path) ->
     pq.write_table(of_plain, plain / "a.parquet")
     environ = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1]), "MLFLOW_ALLOW_FILE_STORE": "true"}
     words = [python, "-c", LOGS, str(tmp_path)]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-3_000:]
     said = json.loads(done.stdout.strip().splitlines()[-1])
 

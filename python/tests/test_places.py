@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
 
@@ -26,7 +27,7 @@ def write(path: Path, rows: int = 5) -> Path:
 def script(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Runs a script in a process of its own."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_files_of_several_splits_are_read_with_a_warning(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE, SOON
 
 import forebay as fb
 
@@ -30,7 +31,7 @@ def drive(folder: Path, name: str) -> Any:
     command = [sys.executable, "-W", "ignore", __file__, name, str(folder)]
     # The output goes to a file, because reading a pipe would wait for the cluster's own processes.
     with (folder / "said").open("w") as said:
-        done = subprocess.run(command, stdout=said, stderr=said, timeout=300)
+        done = subprocess.run(command, stdout=said, stderr=said, timeout=PATIENCE)
     assert done.returncode == 0, f"{done.returncode}: {(folder / 'said').read_text()[-5000:]}"
     return json.loads((folder / "result").read_text())
 
@@ -59,8 +60,14 @@ def train_function(folder: str) -> None:
         with open(f"{folder}/{'second' if resumed else 'first'}-{fb.ray.shard().rank}", "w") as log:
             for step, batch in enumerate(batches):
                 if step == 6 and not resumed:
-                    # Ray's controller looks for checkpoints once a second.
-                    time.sleep(3)
+                    # Ray's controller writes this file when it has taken the checkpoint, and ends the other worker.
+                    taken = Path(folder, "run", "checkpoint_manager_snapshot.json")
+                    logs = [Path(folder, f"first-{rank}") for rank in (0, 1)]
+                    deadline = time.monotonic() + SOON
+                    while time.monotonic() < deadline and not (
+                        taken.exists() and all(len(log.read_text().splitlines()) == 6 for log in logs)
+                    ):
+                        time.sleep(0.1)
                     os.kill(os.getpid(), signal.SIGKILL)
                 print(*batch["id"].tolist(), file=log, flush=True)
                 if step == 4 and not resumed:

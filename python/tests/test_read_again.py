@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import until
 
 import forebay as fb
 
@@ -39,6 +40,8 @@ def test_rows_that_stay_in_memory_are_not_kept_and_the_order_does_not_change(tab
         assert unkept.warm()["written"] == 0
         for epoch in oracle[:2]:
             assert ids(unkept) == epoch == ids(kept)
+        # Rows are used before they are written.
+        assert until(lambda: kept.stats().to_dict()["cache"]["written"] == 6)  # type: ignore[index]
         found, named = unkept.stats().to_dict()["cache"], kept.stats().to_dict()["cache"]
         assert found is not None and named is not None
         assert (found["entries"], found["misses"], found["writing"]) == (0, 0, 0.0)
@@ -87,6 +90,7 @@ def test_an_exact_shuffle_that_memory_does_not_hold_is_kept(tmp_path: Path) -> N
         fb.Loader(tmp_path / "a.parquet", **options)  # type: ignore[arg-type]
     with fb.Loader(tmp_path / "a.parquet", cache=cache, **options) as loader:  # type: ignore[arg-type]
         assert sorted(ids(loader)) == list(range(4_000))
+        assert until(lambda: loader.stats().to_dict()["cache"]["written"] == 40)  # type: ignore[index]
         stats = loader.stats().to_dict()["cache"]
         assert stats is not None and stats["read_again"] is None and stats["entries"] == 40
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 from test_examples import environment
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -24,8 +25,7 @@ def block(framework: str) -> str:
 def test_the_block_runs_and_is_short(framework: str, drawn: Path) -> None:
     code = block(framework)
     assert len([line for line in code.splitlines() if line.strip()]) <= 16, "about fifteen lines"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=drawn, env=environment(framework), capture_output=True, text=True, timeout=300
-    )
+    command, environ = [sys.executable, "-c", code], environment(framework)
+    done = subprocess.run(command, cwd=drawn, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout

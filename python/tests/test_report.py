@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = next((path for path in map(shutil.which, BROWSERS) if path), None)
@@ -79,7 +80,7 @@ class Script(HTMLParser):
 
 def forebay(*arguments: str) -> None:
     program = "import sys, forebay; sys.exit(forebay.main())"
-    subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, timeout=300)
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def shown(page: Path, width: int, *flags: str) -> dict:
     probed = page.with_name(f"probed-{width}.html")
     probed.write_text(page.read_text().replace("</body>", PROBE + "</body>"))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]
-    output = subprocess.run([*command, *flags, probed.as_uri()], capture_output=True, text=True, timeout=120)
+    output = subprocess.run([*command, *flags, probed.as_uri()], capture_output=True, text=True, timeout=PATIENCE)
     assert output.returncode == 0, output.stderr
     return json.loads(Script(output.stdout, "probe").text)
 

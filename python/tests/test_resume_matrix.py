@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 from forebay.program.trainers.registry import TRAINERS
 
@@ -39,7 +40,7 @@ def test_each_row_is_trained_exactly_once_in_an_epoch(trainer: str, world: int, 
     if missing is not None:
         pytest.skip(missing)
     options = ["--trainers", trainer, "--sources", "forebay", "--worlds", str(world), "--places", place]
-    done = subprocess.run([sys.executable, str(MATRIX), *options], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, str(MATRIX), *options], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()[2:]
     assert line.endswith("| each exactly once in an epoch |"), line

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 pytest.importorskip("torch")
 
@@ -109,7 +110,7 @@ def test_a_sharded_model_resumes_in_another_world(tmp_path: Path, engine: str) -
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         command = [*torchrun, str(script), str(tmp_path / "rows.parquet"), str(tmp_path), str(kill)]
         # DeepSpeed compiles an operator when it is used for the first time on a machine.
-        done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
         said.append(done.stderr[-3000:])
         return done.returncode
 

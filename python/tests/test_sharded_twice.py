@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 from servers.process import free_port
 
 pytest.importorskip("torch")
@@ -169,7 +170,7 @@ def test_each_row_comes_once_or_the_data_set_is_refused(framework: str, tmp_path
     pq.write_table(pa.table({"id": pa.array(range(ROWS), pa.int64())}), tmp_path / "rows.parquet", row_group_size=100)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     command = [*torchrun, str(script), str(tmp_path / "rows.parquet"), str(tmp_path / "found")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-4000:]
     found: list[dict[str, Any]] = [json.loads((tmp_path / f"found-{rank}").read_text()) for rank in range(RANKS)]
     for way in found[0]:
@@ -227,7 +228,11 @@ def test_processes_of_keras_share_a_global_batch(tmp_path: Path) -> None:
     for rank in range(RANKS):
         command = [sys.executable, "-c", textwrap.dedent(KERAS), str(rank), port, str(data), str(tmp_path / f"said-{rank}")]
         ranks.append(subprocess.Popen(command, env=environ, text=True, stderr=subprocess.PIPE))
-    errors = [process.communicate(timeout=200)[1][-3000:] for process in ranks]
+    try:
+        errors = [process.communicate(timeout=PATIENCE)[1][-3000:] for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
     assert [process.returncode for process in ranks] == [0] * RANKS, errors
     for rank in range(RANKS):
         seen = json.loads((tmp_path / f"said-{rank}").read_text())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import small
+from conftest import PATIENCE, small
 from servers.process import free_port
 
 import forebay as fb
@@ -115,7 +115,11 @@ def test_two_processes_of_jax_agree(plain: Path) -> None:
         )
         for rank in (0, 1)
     ]
-    said = [process.communicate(timeout=120) for process in processes]
+    try:
+        said = [process.communicate(timeout=PATIENCE) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     for process, (out, err) in zip(processes, said, strict=True):
         assert process.returncode == 0, err[-3000:]
         assert "but this sharding makes this process forebay.Shard(rank=0, world=1) (pass shard=" in out

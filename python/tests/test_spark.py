@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
 
@@ -137,7 +138,7 @@ def test_two_programs_give_one_name(table: str, tmp_path: Path) -> None:
     names = set()
     for padding in ("0", "3"):
         command = [sys.executable, "-c", script, padding]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]
         names.add(next(line for line in done.stdout.splitlines() if line.startswith("name ")))
     assert len(names) == 1

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 from servers import CANARY, Store, azure, gcs, hdfs, https, hub, s3
 
 import forebay as fb
@@ -31,7 +32,7 @@ FILES = [
 ]
 WORLD = 2
 # Seconds within which a refusal must be reported; a store that does not answer is tested separately.
-PROMPTLY = 10
+PROMPTLY = 60
 
 SERVE = {
     "s3": s3.serve,
@@ -279,7 +280,7 @@ def test_the_program_is_told_of_a_store_by_the_environment(store: Store) -> None
         capture_output=True,
         env={**os.environ, **environment},
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert told.returncode == 0, told.stderr
     assert f"{ROWS:,}" in told.stdout

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 from servers.process import free_port
 
 if find_spec("tensorflow") is None:
@@ -98,7 +99,7 @@ def workers(script: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         processes.append(subprocess.Popen(command, env=environ, text=True, **pipes))  # type: ignore[call-overload]
     try:
-        errors = [process.communicate(timeout=300)[1] for process in processes]
+        errors = [process.communicate(timeout=PATIENCE)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -182,5 +183,5 @@ def test_two_replicas_of_one_process_share_a_batch(tmp_path: Path) -> None:
     """
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environ)
     assert done.returncode == 0, done.stderr[-3000:]

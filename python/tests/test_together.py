@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROWS
+from conftest import PATIENCE, ROWS, SOON
 
 import forebay as fb
 from forebay import index_exchange
@@ -25,11 +25,13 @@ class Shelf:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
+        self.was_asked = threading.Event()
 
     def set(self, key: str, value: bytes) -> None:
         self.values[key] = value
 
     def get(self, key: str) -> bytes | None:
+        self.was_asked.set()
         return self.values.get(key)
 
 
@@ -40,11 +42,11 @@ def requests(dataset: fb.Dataset) -> int:
 
 def rank_of_a_run(rank: int, port: int, urls: list[str], answers: Any) -> None:
     """One process of a run, which opens each data set with the others."""
-    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=60))
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=PATIENCE))
     found = []
     for url in urls:
         try:
-            dataset = fb.Dataset.together(url, store, rank=rank, timeout=30)
+            dataset = fb.Dataset.together(url, store, rank=rank, timeout=PATIENCE)
             with fb.Loader(dataset, columns=["id"], shuffle=fb.Shuffle(seed=3), batch_size=64) as loader:
                 asked = loader.stats().to_dict()["traffic"]["requests"]
                 ids = [int(row) for batch in loader for row in batch["id"]]
@@ -68,9 +70,9 @@ def test_processes_open_several_data_sets_through_torchs_store(plain: Path, tmp_
     for process in ranks:
         process.start()
     rank_of_a_run(0, server.port, urls, answers)
-    said = dict(answers.get(timeout=120) for _ in range(3))
+    said = dict(answers.get(timeout=PATIENCE) for _ in range(3))
     for process in ranks:
-        process.join(60)
+        process.join(PATIENCE)
     assert [process.exitcode for process in ranks] == [0, 0]
     (whole, asked, ids), (part, asked_of_part, _), missing = said[0]
     assert (asked, asked_of_part) == (3, 1)
@@ -90,11 +92,11 @@ def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pyt
     monkeypatch.setattr(index_exchange, "_CHUNK", 100)
     store = Shelf()
     found: list[fb.Dataset] = []
-    other = threading.Thread(target=lambda: found.append(fb.Dataset.together(plain, store, rank=5, timeout=30)))
+    other = threading.Thread(target=lambda: found.append(fb.Dataset.together(plain, store, rank=5, timeout=PATIENCE)))
     other.start()
-    time.sleep(0.3)
+    assert store.was_asked.wait(SOON)
     first = fb.Dataset.together(plain, store, rank=0)
-    other.join(30)
+    other.join(PATIENCE)
     assert found[0].fingerprint == first.fingerprint
     assert (requests(first), requests(found[0])) == (3, 0)
     assert len(store.values) > 3
@@ -106,7 +108,7 @@ def test_nobody_waits_without_end(plain: Path, capfd: pytest.CaptureFixture[str]
         began = time.monotonic()
         with pytest.raises(fb.IoError, match=r"rank 0 has put no index into the store for 1\.5 s .*raise timeout"):
             fb.Dataset.together(plain, store, rank=1, timeout=1.5)
-        assert 1.4 < time.monotonic() - began < 8
+        assert 1.4 < time.monotonic() - began < 60
     assert capfd.readouterr().err == "", "a store's own log of each wait"
     client = dist.TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
     del server, store

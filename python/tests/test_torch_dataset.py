@@ -4,7 +4,6 @@ worker."""
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ids, small
+from conftest import PATIENCE, alive, ids, small, until
 
 import forebay as fb
 
@@ -248,7 +247,9 @@ LEAVES = """
 def test_leaving_leaves_no_worker(plain: Path, tmp_path: Path, method: str, leave: str) -> None:
     script = tmp_path / "leaves.py"
     script.write_text(textwrap.dedent(LEAVES).replace("LEAVE", leave))
-    done = subprocess.run([sys.executable, str(script), str(plain), method], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, str(script), str(plain), method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert "panicked" not in done.stderr and "Fatal" not in done.stderr
     worker = int(done.stdout)
-    assert not worker or not os.path.exists(f"/proc/{worker}")
+    # PyTorch waits some seconds for its workers at the end; one that comes to it later ends on its own.
+    assert not worker or until(lambda: not alive(worker))

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import PATIENCE, until
 
 import forebay as fb
 from forebay.adapters import Batches
@@ -143,9 +144,19 @@ def uploads(
 
 
 def settle() -> None:
-    """Objects that Rust dropped on its own threads are freed when a thread with the interpreter runs."""
+    """Frees objects that Rust dropped on its own threads, when a thread with the interpreter runs."""
     gc.collect()
     fb.Image.resize(8, 8)
+
+
+def settles(holds: Callable[[], object]) -> bool:
+    """Returns whether a condition holds once the threads of Rust have dropped their objects."""
+
+    def look() -> object:
+        settle()
+        return holds()
+
+    return until(look)
 
 
 @pytest.mark.parametrize(("queries", "ahead"), [(0, 0), (1, 1), (15, 3)])
@@ -166,8 +177,7 @@ def test_slots_are_registered_once_and_never_written_while_they_are_copied(photo
         assert lane.direct_bytes == len(delivered) * BATCH * SIDE * SIDE * 3
         assert lane.staged_bytes == len(delivered) * BATCH * 16, "the columns of numbers"
     del begun, batches, train
-    settle()
-    assert registrar.registered == {} and registrar.faults == []
+    assert settles(lambda: not registrar.registered) and registrar.faults == []
     assert registrar.count("unregister") == registrar.count("register")
 
 
@@ -179,9 +189,8 @@ def test_an_epoch_that_is_left_waits_for_its_copies_before_slots_go(photos: Path
             break
         assert any(event.copies for event in lane.events)
     del begun, batches, train
-    settle()
+    assert settles(lambda: not registrar.registered) and registrar.faults == []
     assert not any(event.copies for event in lane.events)
-    assert registrar.registered == {} and registrar.faults == []
 
 
 def test_an_exception_between_the_copies_of_a_batch_keeps_their_memory_until_they_are_done(photos: Path) -> None:
@@ -201,8 +210,7 @@ def test_an_exception_between_the_copies_of_a_batch_keeps_their_memory_until_the
         assert [begun._release() for _ in range(3)] and not begun._copying
         assert not lane.events[0].copies
     del begun, batches, train
-    settle()
-    assert registrar.registered == {} and registrar.faults == []
+    assert settles(lambda: not registrar.registered) and registrar.faults == []
 
 
 def test_what_cannot_be_registered_is_copied_once_more_and_tried_once(photos: Path) -> None:
@@ -226,11 +234,9 @@ def test_a_batch_that_outlives_its_loader_keeps_its_registration(photos: Path) -
         assert train._native.is_pinned(kept.ctypes.data, registrar)
         assert not train._native.is_pinned(np.zeros(2_000_000, np.uint8).ctypes.data, registrar)
     del train
-    settle()
-    assert len(registrar.registered) == 1
+    assert settles(lambda: len(registrar.registered) == 1)
     del kept
-    settle()
-    assert registrar.registered == {} and registrar.faults == []
+    assert settles(lambda: not registrar.registered) and registrar.faults == []
 
 
 def test_slots_of_a_mix_and_of_several_loaders_never_overlap(photos: Path) -> None:
@@ -301,7 +307,8 @@ def test_the_end_of_the_interpreter_leaves_registered_slots_alone(photos: Path) 
         assert registrar.registered
         print("done")
     """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 from forebay.program.trainers import ledger, registry
 
@@ -35,7 +36,7 @@ def data(tmp_path: Path) -> Path:
 
 def forebay(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
     command = ["-m", "forebay"] if code is None else ["-c", code]
-    return subprocess.run([sys.executable, *command, *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, *command, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_a_trainer_is_killed_and_resumed_with_both_loaders(data: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from conftest import there
 from PIL import Image
 from servers import s3
 
@@ -140,7 +141,7 @@ def test_an_interrupted_run_goes_on(photos: Path, tmp_path: Path) -> None:
         hidden = out / ".forebay-unfinished"
         process = start(photos, out, *words[2:])
         # Killed when so many files are there, complete or not.
-        while process.poll() is None and len(list(hidden.glob("part-*"))) < cut % len(wanted):
+        while process.poll() is None and len(there(hidden, "part-*")) < cut % len(wanted):
             time.sleep(0.0005)
         process.send_signal(signal.SIGKILL)
         process.communicate()

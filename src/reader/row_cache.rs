@@ -384,21 +384,30 @@ mod tests {
 
     #[test]
     fn an_epoch_that_waits_gets_the_memory_of_rows_that_are_to_be_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
-        let behind = Arc::new(WriteBehind::new(u64::MAX));
-        let budget = Budget::new(1 << 20);
-        let permit = Arc::new(budget.take(1 << 20).unwrap());
-        let write = writer(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
-        assert!(budget.take(1 << 20).is_none());
-        behind.let_go();
-        write();
-        assert!(budget.take(1 << 20).is_some(), "given back");
-        let stats = cache.stats();
-        assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
-        // A disk that was fast enough is used again.
-        writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
-        assert_eq!(cache.stats().written, 1);
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
+            let behind = Arc::new(WriteBehind::new(u64::MAX));
+            let budget = Budget::new(1 << 20);
+            let permit = Arc::new(budget.take(1 << 20).unwrap());
+            let write = writer(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
+            assert!(budget.take(1 << 20).is_none());
+            behind.let_go();
+            let began = Instant::now();
+            write();
+            let is_slow = began.elapsed() > LATE_WRITE;
+            assert!(budget.take(1 << 20).is_some(), "given back");
+            let stats = cache.stats();
+            assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
+            // A machine that paused looks like a disk that is too slow.
+            if is_slow {
+                continue;
+            }
+            // A disk that was fast enough is used again.
+            writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
+            assert_eq!(cache.stats().written, 1);
+            break;
+        }
     }
 
     #[test]

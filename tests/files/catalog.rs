@@ -750,7 +750,7 @@ fn mutants_give_rows_or_an_error() {
                     }
                 }
             }
-            assert!(start.elapsed().as_secs() < 2);
+            assert!(start.elapsed().as_secs() < 20);
         }
     }
 }

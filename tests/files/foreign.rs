@@ -39,8 +39,19 @@ const ARRAY_OVERHEAD_BYTES: u64 = 4096;
 /// The size of the largest file that is changed at random, in bytes.
 const MAX_MUTANT_BYTES: u64 = 256 << 10;
 
-/// The longest time that one file may take.
-const MAX_FILE_TIME: Duration = Duration::from_secs(2);
+/// The longest time that one file may take, and how often it may be tried: other programs may hold up one try.
+const MAX_FILE_TIME: Duration = Duration::from_secs(10);
+const TRIES: usize = 3;
+
+/// Returns what becomes of a file, which is called `name` if that takes too long.
+fn outcome_in_time(file: &Path, is_sound: bool, name: &str) -> String {
+    let outcome = (0..TRIES).find_map(|_| {
+        let start = Instant::now();
+        let outcome = outcome(file, is_sound);
+        (start.elapsed() < MAX_FILE_TIME).then_some(outcome)
+    });
+    outcome.unwrap_or_else(|| panic!("{name} took {MAX_FILE_TIME:?} in each of {TRIES} tries"))
+}
 
 #[test]
 fn every_foreign_file_has_its_outcome() {
@@ -50,9 +61,7 @@ fn every_foreign_file_has_its_outcome() {
     for folder in FOLDERS {
         for file in files_below(&data.join(folder)) {
             let name = file.strip_prefix(&data).unwrap().to_str().unwrap().to_owned();
-            let start = Instant::now();
-            let outcome = outcome(&file, true);
-            assert!(start.elapsed() < MAX_FILE_TIME, "{name} took {:?}", start.elapsed());
+            let outcome = outcome_in_time(&file, true, &name);
             seen.insert(name, outcome);
         }
     }
@@ -135,10 +144,8 @@ fn mutants(count: u64) {
             bytes.truncate(next() % bytes.len());
         }
         std::fs::write(&path, &bytes).unwrap();
-        let start = Instant::now();
-        let outcome = outcome(&path, false);
         let name = file.file_name().unwrap().to_string_lossy();
-        assert!(start.elapsed() < MAX_FILE_TIME, "mutant {mutant} of {name} took {:?}", start.elapsed());
+        let outcome = outcome_in_time(&path, false, &format!("mutant {mutant} of {name}"));
         assert!(!outcome.contains("Internal"), "mutant {mutant} of {name}: {outcome}");
     }
 }

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 
 use super::kit::write_batch;
 
+/// After this long, something that is bound to come does not.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// Writes a data set of `files` files with `groups` row groups of `rows` rows each. Row `i` has `id = i`, a
 /// score that is null in every fifth row, a name, and a blob of `blob` bytes.
 fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
@@ -173,7 +176,7 @@ fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
     loader.close();
     let started = Instant::now();
     while loader.stats().memory.row_groups > 0 {
-        assert!(started.elapsed() < Duration::from_secs(10), "not all permits are back");
+        assert!(started.elapsed() < PATIENCE, "not all permits are back");
         std::thread::yield_now();
     }
 }
@@ -222,13 +225,17 @@ fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
     let dir = written(4, 10, 100, 1_000);
     let loader = loader(&dir).shuffle(Shuffle::seeded(1).window_rows(1_000)).batch_size(8).build().unwrap();
     for taken in [0, 1, 7] {
-        let mut epoch = loader.next_epoch();
-        (0..taken).for_each(|_| {
-            epoch.next().unwrap().unwrap();
-        });
-        let started = Instant::now();
-        drop(epoch);
-        assert!(started.elapsed() < Duration::from_millis(200));
+        let leaves = || {
+            let mut epoch = loader.next_epoch();
+            (0..taken).for_each(|_| {
+                epoch.next().unwrap().unwrap();
+            });
+            let started = Instant::now();
+            drop(epoch);
+            started.elapsed()
+        };
+        // Other programs may hold up one try, but who waits for the rest of the epoch waits in each.
+        assert!((0..5).any(|_| leaves() < Duration::from_millis(200)), "after {taken} batches");
     }
     assert_eq!(loader.next_epoch().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
 }
@@ -499,16 +506,17 @@ fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
     assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }
 
-/// Reads epoch 0 to its end, then waits until nothing more is read. Returns the bytes read and the bytes
-/// needed, without those of footers.
-fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
+/// Reads epoch 0 to its end, then waits until `least` bytes were read and nothing more is. Returns the bytes
+/// read and the bytes needed, without those of footers.
+fn traffic_of_one_epoch(loader: &Loader, least: u64) -> (u64, u64) {
     const QUIET: Duration = Duration::from_millis(200);
     let footers = loader.stats().traffic;
     loader.epoch(0).for_each(|batch| drop(batch.unwrap()));
-    let mut before = 0;
+    let (mut before, started) = (0, Instant::now());
     loop {
         let traffic = loader.stats().traffic.since(&footers);
-        if traffic.bytes_read == before {
+        let is_enough = traffic.bytes_read >= least || started.elapsed() > PATIENCE;
+        if is_enough && traffic.bytes_read == before {
             return (traffic.bytes_read, traffic.bytes_needed);
         }
         before = traffic.bytes_read;
@@ -523,9 +531,9 @@ fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
     let seeded = || loader(&dir).shuffle(Shuffle::seeded(1)).memory(32 << 20);
     let build = |epochs| seeded().epochs(epochs).build().unwrap();
     let once = build(1).plan(0).unwrap().reads.unwrap().stored_bytes;
-    assert_eq!(traffic_of_one_epoch(&build(1)), (once, once));
+    assert_eq!(traffic_of_one_epoch(&build(1), once), (once, once));
     let two = build(2);
-    assert_eq!(traffic_of_one_epoch(&two).0, 2 * once, "the next one is at hand when it begins");
+    assert_eq!(traffic_of_one_epoch(&two, 2 * once).0, 2 * once, "the next one is at hand when it begins");
     two.epoch(1).for_each(|batch| drop(batch.unwrap()));
     let traffic = two.stats().traffic;
     assert_eq!(traffic.bytes_read, traffic.bytes_needed, "and nothing was read in vain");
@@ -537,7 +545,7 @@ fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
     // With this memory the rows are too many to stay, so each epoch reads them.
     let loader = loader(&dir).batch_size(50).memory(128 << 20).build().unwrap();
     let once = loader.plan(0).unwrap().reads.unwrap().stored_bytes;
-    let (read, needed) = traffic_of_one_epoch(&loader);
+    let (read, needed) = traffic_of_one_epoch(&loader, once + 1);
     assert_eq!(needed, once);
     assert!(read > once, "the first row groups of the next epoch are there");
     // Batches are made at most 32 ahead, and a local disk is read four row groups at a time.
@@ -725,7 +733,7 @@ fn receipts_say_which_rows_of_the_data_set_a_batch_holds() {
             let mut epoch = loader.epoch(1);
             let mut steps = Vec::new();
             loop {
-                match epoch.next_step(Duration::from_secs(20)) {
+                match epoch.next_step(PATIENCE) {
                     Wait::Step(step) => steps.push(step.unwrap()),
                     Wait::Pending => panic!("no batch came"),
                     Wait::Finished => return (loader, steps),

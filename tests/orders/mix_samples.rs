@@ -594,7 +594,7 @@ fn weights_that_cannot_be_set_change_nothing() {
         assert_eq!(mix.position(), before);
     }
     // Batches that were taken ahead have the earlier weights.
-    let taken = epoch.next_step(std::time::Duration::from_secs(60));
+    let taken = epoch.next_step(std::time::Duration::from_secs(600));
     assert!(matches!(taken, forebay::Wait::Step(Ok(_))));
     let error = mix.set_weights(&[3.0, 1.0], None).unwrap_err().to_string();
     assert!(

@@ -21,8 +21,9 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
     let turns = times(50, 100);
     let undisturbed = local(&crate::data::BUCKET, narrow);
     for is_local in [false, true] {
-        let mut loud = 0;
-        for turn in 0..turns {
+        let (mut loud, mut turn) = (0, 0);
+        // On a busy machine more of the files were already read when they change.
+        while turn < turns || (loud * 3 <= turns && turn < 10 * turns) {
             let case = format!("turn {turn}, local: {is_local}");
             let bucket = copy();
             let server =
@@ -48,9 +49,10 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
                 // The whole file had already been read.
                 None => assert_eq!(run.batches.len(), undisturbed.len(), "{case}"),
             }
+            turn += 1;
         }
-        println!("N11: local: {is_local}: {turns} rewritten files, {loud} met and all of them noticed");
-        assert!(loud * 3 > turns, "{loud} of {turns}");
+        println!("N11: local: {is_local}: {turn} rewritten files, {loud} met and all of them noticed");
+        assert!(loud * 3 > turns, "{loud} of {turn}");
     }
 }
 
@@ -107,8 +109,9 @@ fn a_deleted_file_is_an_error() {
 #[test]
 fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
     let turns = times(15, 50);
-    let mut lost = 0;
-    for turn in 0..turns {
+    let (mut lost, mut turn) = (0, 0);
+    // On a busy machine more of the files were already read when they go.
+    while turn < turns || (lost == 0 && turn < 10 * turns) {
         let (bucket, server) = served_copy();
         let dataset = open(&server, &[("max_concurrency", "2")]).unwrap();
         let file = draw(turn, 1) as usize % FILES;
@@ -149,8 +152,9 @@ fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
         let whole: usize = (0..GROUPS).map(|group| rows_of(file, group)).sum();
         assert!(skipped <= whole, "turn {turn}: {skipped} of {whole}");
         lost += skipped;
+        turn += 1;
     }
-    println!("N12: {turns} deleted files, {lost} rows skipped, each counted");
+    println!("N12: {turn} deleted files, {lost} rows skipped, each counted");
     assert!(lost > 0);
 }
 

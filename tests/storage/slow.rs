@@ -33,8 +33,8 @@ fn epochs(server: &FaultServer, count: u64, case: &str) -> (Duration, TrafficSta
 #[test]
 fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
     const EPOCHS: u64 = 6;
-    let (clean, _) = epochs(&serving().link(link()).start().unwrap(), EPOCHS, "clean");
-    let mut slowest = Duration::ZERO;
+    // Other programs on the machine may hold up one run, but silence that costs much costs it in each.
+    const TRIES: usize = 4;
     let silences = [
         ("in the body", Fault::StallAfter { bytes: 1_000, lasting: None }),
         ("before the head", Fault::StallBeforeHead { lasting: None }),
@@ -42,18 +42,19 @@ fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
     for (name, fault) in silences {
         for turn in 0..times(1, 25) {
             let case = format!("silence {name}, turn {turn}");
-            let server = serving().link(link()).seed(turn).start().unwrap();
-            server.add(Match::get().one_connection_in(8), fault.clone());
-            let (took, asked) = epochs(&server, EPOCHS, &case);
-            assert!(server.stats().faults > 0, "{case}: no connection was silent");
-            println!(
-                "N6: {case}: {took:.2?} against {clean:.2?}, {} faults, {asked:?}",
-                server.stats().faults
-            );
-            slowest = slowest.max(took);
+            let costs_little = (0..TRIES).any(|_| {
+                let (clean, _) = epochs(&serving().link(link()).start().unwrap(), EPOCHS, "clean");
+                let server = serving().link(link()).seed(turn).start().unwrap();
+                server.add(Match::get().one_connection_in(8), fault.clone());
+                let (took, asked) = epochs(&server, EPOCHS, &case);
+                let faults = server.stats().faults;
+                assert!(faults > 0, "{case}: no connection was silent");
+                println!("N6: {case}: {took:.2?} against {clean:.2?}, {faults} faults, {asked:?}");
+                took <= clean * 2
+            });
+            assert!(costs_little, "{case}: more than twice the time of a clean link");
         }
     }
-    assert!(slowest <= clean * 2, "{slowest:?} against {clean:?}");
 }
 
 #[test]
@@ -67,17 +68,17 @@ fn silence_is_noticed_in_time_where_nothing_else_helps() {
     let run = run(shuffled(&dataset).build().unwrap().epoch(0));
     run.is_right("all silent");
     println!("N6: all connections silent: {:.1?}, a stall is {stall:?}", run.took);
-    assert!(run.took <= stall + Duration::from_secs(2), "{:?}", run.took);
+    assert!(run.took <= stall + GRACE, "{:?}", run.took);
 }
 
 #[test]
 fn slow_but_alive_is_not_killed() {
-    let stall = if long() { "10s" } else { "1s" };
+    let stall = if long() { "10s" } else { "4s" };
     side_by_side(times(1, 3), |turn| {
         let server = server();
         let dataset = open(&server, &[("stall_timeout", stall), ("retry_timeout", "1s")]).unwrap();
-        // A row group has some 130 kB, which takes 6 seconds or 5 minutes.
-        let trickle = Fault::Trickle { rate: if long() { 400 } else { 20_000 } };
+        // A row group has some 130 kB, which takes twice as long as a silence may, or 5 minutes.
+        let trickle = Fault::Trickle { rate: if long() { 400 } else { 16_000 } };
         server.add(Match::get().nth(3), trickle.clone());
         // The second request that is sent beside it is equally slow.
         server.add(Match::get().from(1 + (FILES * GROUPS) as u64), trickle);
@@ -126,33 +127,32 @@ fn consume(server: &FaultServer, epochs: u64, step: Duration) -> ServerCost {
 #[test]
 fn a_late_answer_in_fifty_is_hardly_felt() {
     const EPOCHS: u64 = 8;
-    const TRIES: usize = 3;
+    const TRIES: usize = 6;
     const MOST: f64 = 0.10;
+    const MOST_EXTRA: f64 = 0.05;
     let link = Link { rate: None, ..link() };
     for seed in 0..times(1, 5) {
         let serve = || serving().link(link).seed(seed).start().unwrap();
-        // The fastest epoch decides how long a step takes, with a margin of 1.3.
-        let clean = serve();
-        let fastest = {
-            let loader = reading(&open(&clean, &[]).unwrap()).build().unwrap();
-            run(loader.epoch(0)).is_right("clean");
-            let started = Instant::now();
-            (1..=4).for_each(|number| assert!(run(loader.epoch(number)).error.is_none()));
-            started.elapsed() / 4
-        };
-        let step = fastest.mul_f64(1.3) / ORACLE.len() as u32;
-        let whole = fastest.mul_f64(1.3) * EPOCHS as u32;
-        let mut rises = Vec::new();
-        let mut extra = 0.0;
         // Other programs on the machine may hold up one run, but late answers that matter hold up each run.
-        while rises.len() < TRIES && rises.last().is_none_or(|rise| *rise > MOST) {
+        let is_hardly_felt = (0..TRIES).any(|_| {
+            // The fastest epoch decides how long a step takes, with a margin of 1.3.
+            let clean = serve();
+            let fastest = {
+                let loader = reading(&open(&clean, &[]).unwrap()).build().unwrap();
+                run(loader.epoch(0)).is_right("clean");
+                let started = Instant::now();
+                (1..=4).for_each(|number| assert!(run(loader.epoch(number)).error.is_none()));
+                started.elapsed() / 4
+            };
+            let step = fastest.mul_f64(1.3) / ORACLE.len() as u32;
+            let whole = fastest.mul_f64(1.3) * EPOCHS as u32;
             let undisturbed = consume(&serve(), EPOCHS, step);
             let late = serve();
             late.add(Match::get().probability(0.02), Fault::delay(Duration::from_secs(2)));
             let disturbed = consume(&late, EPOCHS, step);
             let rise =
                 (disturbed.waited.as_secs_f64() - undisturbed.waited.as_secs_f64()) / whole.as_secs_f64();
-            extra = disturbed.bytes as f64 / undisturbed.bytes as f64 - 1.0;
+            let extra = disturbed.bytes as f64 / undisturbed.bytes as f64 - 1.0;
             println!(
                 "N8: seed {seed}: {} late, waited {:.2?} against {:.2?} of {whole:.2?} ({:+.1} %), {:+.1} % bytes, {} hedges",
                 late.stats().faults,
@@ -162,10 +162,8 @@ fn a_late_answer_in_fifty_is_hardly_felt() {
                 extra * 100.0,
                 disturbed.hedges,
             );
-            rises.push(rise);
-        }
-        let rise = rises.into_iter().fold(f64::INFINITY, f64::min);
-        assert!(rise <= MOST, "seed {seed}: waits rose by {:.1} % of the run", rise * 100.0);
-        assert!(extra <= 0.05, "seed {seed}: {:.1} % more bytes", extra * 100.0);
+            rise <= MOST && extra <= MOST_EXTRA
+        });
+        assert!(is_hardly_felt, "seed {seed}: the waits or the bytes rose by more");
     }
 }

@@ -87,27 +87,29 @@ fn a_row_group_is_one_request_that_names_the_version() {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     // There is one lane, because a row group that two lanes share is read by each.
-    let one_lane = || dataset.loader().shuffle(Shuffle::seeded(7).window_rows(150).lanes(1));
+    // Nothing is read ahead for a second epoch.
+    let one_lane = || dataset.loader().shuffle(Shuffle::seeded(7).window_rows(150).lanes(1)).epochs(1);
     let loader = one_lane().build().unwrap();
     server.reset();
+    let hedges = loader.stats().traffic.hedges;
     assert!(loader.epoch(0).all(|batch| batch.is_ok()));
-    let log = server.log();
-    let mut first: Vec<_> = log.iter().take(FILES * GROUPS).map(|asked| (&asked.key, &asked.range)).collect();
-    first.sort_by_key(|(key, range)| (key.to_string(), range.as_ref().map(|range| range.start)));
-    first.dedup();
-    assert_eq!(first.len(), FILES * GROUPS, "each row group once, {:?}", loader.stats().traffic);
-    // The log knows little about a request that has just arrived.
+    settled(&server);
+    let (log, traffic) = (server.log(), loader.stats().traffic);
+    assert_eq!(reads(&server).len(), FILES * GROUPS, "each row group, {traffic:?}");
+    let twice = (traffic.hedges - hedges) as usize;
+    assert!(log.len() <= FILES * GROUPS + twice, "each once, but for those that were late: {traffic:?}");
+    // The log knows little about a request that was given up.
     let answered = log.iter().filter(|asked| asked.status.is_some());
-    assert!(answered.clone().count() >= FILES * GROUPS);
     assert!(answered.into_iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
 
-    // The column that has nearly all bytes is left out. The other loader is still reading ahead.
+    // The column that has nearly all bytes is left out.
     drop(loader);
     settled(&server);
     server.reset();
     let loader = one_lane().columns(["id", "weight"]).build().unwrap();
     assert!(loader.epoch(0).all(|batch| batch.is_ok()));
-    let bytes: u64 = server.log().iter().take(FILES * GROUPS).map(|asked| asked.bytes_sent).sum();
+    settled(&server);
+    let bytes: u64 = reads(&server).iter().map(|asked| asked.bytes_sent).sum();
     assert!(bytes < 100_000, "{bytes} bytes for two narrow columns");
 }
 
@@ -119,17 +121,14 @@ fn the_next_epoch_is_asked_for_before_this_one_ends() {
     let mut epoch = loader.epoch(0);
     let most = ORACLE.len() * 3 / 4;
     assert_eq!(epoch.by_ref().take(most).filter(Result::is_ok).count(), most);
-    let patience = Instant::now() + Duration::from_secs(5);
-    while server.stats().gets <= (FILES * GROUPS) as u64 {
-        assert!(Instant::now() < patience, "nothing of the next epoch after three quarters of this one");
-        sleep(Duration::from_millis(10));
-    }
+    let is_asked_for = until(|| server.stats().gets > (FILES * GROUPS) as u64);
+    assert!(is_asked_for, "nothing of the next epoch after three quarters of this one");
 }
 
 /// All requests in progress share the link, so those that the first batch does not need must wait for it.
 #[test]
 fn the_first_batch_shares_the_link_with_little() {
-    const HELD: Duration = Duration::from_millis(200);
+    const HELD: Duration = Duration::from_millis(500);
     let server = server();
     let shuffle = Shuffle::seeded(7).window_rows(rows() as u64).lanes(1);
     let loader = open(&server, &[]).unwrap().loader().shuffle(shuffle).batch_size(60).threads(2);
@@ -165,6 +164,8 @@ fn the_first_batch_shares_the_link_with_little() {
 
 #[test]
 fn leaving_is_prompt_while_the_store_hangs() {
+    // Other programs on the machine may hold up one try, but who waits for the store waits in each.
+    const TRIES: usize = 5;
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     for (name, fault) in [
@@ -173,34 +174,43 @@ fn leaving_is_prompt_while_the_store_hangs() {
         ("errors", Fault::status(500)),
     ] {
         for leave in ["drop", "close"] {
-            server.clear_rules();
-            server.add(Match::get().from(9), fault.clone());
-            let loader = shuffled(&dataset).build().unwrap();
-            let epoch = loader.epoch(0);
-            sleep(Duration::from_millis(50));
-            let started = Instant::now();
-            match leave {
-                "drop" => drop((epoch, loader)),
-                _ => {
-                    loader.close();
-                    assert!(run(epoch).error.is_some(), "{name}: closed");
+            let leaves = || {
+                server.clear_rules();
+                server.add(Match::get().from(9), fault.clone());
+                let loader = shuffled(&dataset).build().unwrap();
+                let epoch = loader.epoch(0);
+                sleep(Duration::from_millis(50));
+                let started = Instant::now();
+                match leave {
+                    "drop" => drop((epoch, loader)),
+                    _ => {
+                        loader.close();
+                        assert!(run(epoch).error.is_some(), "{name}: closed");
+                    }
                 }
-            }
-            let took = started.elapsed();
-            assert!(took < Duration::from_millis(200), "{leave} with {name}: {took:?}");
+                started.elapsed()
+            };
+            let is_prompt = (0..TRIES).any(|_| leaves() < Duration::from_millis(200));
+            assert!(is_prompt, "{leave} with {name}");
         }
     }
 }
 
 #[test]
 fn a_slow_consumer_does_not_make_the_store_look_slow() {
-    let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(40))), ..Link::default() };
-    let server = serving().link(link).start().unwrap();
-    let loader = shuffled(&open(&server, &[]).unwrap()).build().unwrap();
-    for batch in loader.epoch(0) {
-        batch.unwrap();
-        sleep(Duration::from_millis(40));
-    }
-    let traffic = loader.stats().traffic;
-    assert_eq!((traffic.hedges, traffic.stalls, traffic.retries), (0, 0, 0), "{traffic:?}");
+    // Other programs on the machine may make an answer late in one try, but a slow consumer is there in each.
+    const TRIES: usize = 5;
+    let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(100))), ..Link::default() };
+    let looks_slow = || {
+        let server = serving().link(link).start().unwrap();
+        let loader = shuffled(&open(&server, &[]).unwrap()).build().unwrap();
+        for batch in loader.epoch(0) {
+            batch.unwrap();
+            sleep(Duration::from_millis(40));
+        }
+        let traffic = loader.stats().traffic;
+        println!("beside a slow consumer: {traffic}");
+        (traffic.hedges, traffic.stalls, traffic.retries) != (0, 0, 0)
+    };
+    assert!(!(0..TRIES).all(|_| looks_slow()), "it looks slow in each of {TRIES} tries");
 }

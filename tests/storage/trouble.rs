@@ -15,13 +15,14 @@ fn one_lane(dataset: &Dataset) -> LoaderBuilder {
     shuffled(dataset).shuffle(Shuffle::seeded(7).window_rows(150).lanes(1))
 }
 
-/// Reads an epoch and the prefetches for the next. Returns the run, the number of requests, and how many of
-/// them were second requests.
+/// Reads an epoch and the prefetches for the next. Returns the run, the number of requests without those that
+/// were sent a second time because the first was late, and how many these were.
 fn all_requests(server: &FaultServer) -> (EpochOutcome, u64, u64) {
     let loader = one_lane(&open(server, &[]).unwrap()).build().unwrap();
     let run = run(loader.epoch(0));
     settled(server);
-    (run, server.stats().requests, loader.stats().traffic.hedges)
+    let hedges = loader.stats().traffic.hedges;
+    (run, server.stats().requests.saturating_sub(hedges), hedges)
 }
 
 #[test]
@@ -65,7 +66,8 @@ fn left_alone(log: &[LoggedExchange]) -> (u64, u64) {
         // Requests that were sent before the answer arrived could not know about it.
         let next = log[at + 1..].iter().filter(same).find(|later| later.since_start > answered);
         if let Some(next) = next {
-            match next.since_start - answered + Duration::from_millis(20) >= wait {
+            // The server may note the end of its answer later than the client has it.
+            match next.since_start - refused.since_start + Duration::from_millis(20) >= wait {
                 true => kept += 1,
                 false => early += 1,
             }
@@ -81,19 +83,24 @@ fn a_total_outage_is_waited_for_without_hammering() {
         let server = server();
         let dataset = open(&server, &[("max_concurrency", "4")]).unwrap();
         let loader = shuffled(&dataset).build().unwrap();
+        // The last row groups are held back until the outage begins, however late that is.
+        server.add(Match::get().from(26), Fault::StallBeforeHead { lasting: None });
         let mut epoch = loader.epoch(0);
         // The outage begins at another batch in each turn.
         let before = 1 + turn as usize % 4;
         let mut batches: Vec<u64> = epoch.by_ref().take(before).map(|batch| hash(&batch.unwrap())).collect();
         let slots = loader.stats().traffic.concurrency;
+        let began = Instant::now();
         server.outage(Some(Outage::Reset));
+        server.clear_rules();
         let connections = server.stats().connections;
         std::thread::scope(|scope| {
             let healed = scope.spawn(|| {
                 sleep(outage);
                 let tried = server.stats().connections - connections;
+                let lasted = began.elapsed();
                 server.outage(None);
-                (tried, Instant::now())
+                (tried, lasted, Instant::now())
             });
             // Batches from before the outage come at once; the first batch from after it ends the wait.
             let mut last = Instant::now();
@@ -104,12 +111,12 @@ fn a_total_outage_is_waited_for_without_hammering() {
                 longest = longest.max((now - last, now));
                 last = now;
             }
-            let (tried, healed) = healed.join().unwrap();
+            let (tried, lasted, healed) = healed.join().unwrap();
             let first = longest.1.saturating_duration_since(healed);
-            println!("N4: {outage:?} without a store: {tried} tries, first batch {first:.1?} after healing");
-            assert!(first <= Duration::from_secs(20), "{first:?}");
-            let most = slots as f64 * (1.0 + 2.0 * outage.as_secs_f64());
-            assert!((tried as f64) <= most, "{tried} tries on {slots} slots in {outage:?}");
+            println!("N4: {lasted:?} without a store: {tried} tries, first batch {first:.1?} after healing");
+            assert!(first <= Duration::from_secs(15) + GRACE, "{first:?}");
+            let most = slots as f64 * (1.0 + 2.0 * lasted.as_secs_f64());
+            assert!((tried as f64) <= most, "{tried} tries on {slots} slots in {lasted:?}");
             assert!(tried > 0 && longest.0 > outage / 2, "the outage was met: {longest:?}");
         });
         assert!(batches == *ORACLE, "turn {turn}: other rows");

@@ -20,12 +20,14 @@ PROJECT = Path(__file__).resolve().parents[3]
 TOOLS = PROJECT / ".tools"
 GUARD = Path(__file__).with_name("guard.py")
 
-# Seconds that a server may take to answer; the slowest takes three on two idle cores.
-PATIENCE = 60
+# Seconds that a server may take to answer; the slowest takes three on two idle cores, far more on busy ones.
+PATIENCE = 300
 # Below the ports that Linux (32768) and macOS (49152) give out by themselves.
 FIRST_PORT, LAST_PORT = 15_000, 32_000
 # Seconds between two checks of the server.
 PAUSE = 0.05
+# Ports that this process was given: two that are asked for together differ before anybody listens on one.
+given: set[int] = set()
 
 
 def find(name: str, program: str, *places: Path) -> str:
@@ -42,6 +44,8 @@ def free_port() -> int:
     """Returns a port that nobody listens on, and that the system gives to nobody who asks for any port."""
     while True:
         port = random.SystemRandom().randrange(FIRST_PORT, LAST_PORT)
+        if port in given:
+            continue
         with socket.socket() as probe:
             # Connections of the test before may still be on their way out.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +53,8 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        given.add(port)
+        return port
 
 
 @contextmanager

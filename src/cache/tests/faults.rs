@@ -23,9 +23,11 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     assert!(cache.get(&key(0)).is_some());
     break_it();
     let mut group = 1;
+    let mut failing = Instant::now();
     while cache.put(&key(group), &rows(group)) {
         group += 1;
         assert!(group < 5000, "it does not break");
+        failing = Instant::now();
     }
     let off = cache.stats().writing_off.expect("off");
     assert!(off.why.contains(why), "{off:?}");
@@ -34,20 +36,20 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     let start = Instant::now();
     const CALLS: u32 = 1000;
     for _ in 0..CALLS {
-        assert!(!cache.put(&key(9999), &rows(0)) || start.elapsed() > RETRY);
-        assert!(matches!(cache.claim(&key(9998), CLAIM_PATIENCE), Claim::Alone) || start.elapsed() > RETRY);
+        assert!(!cache.put(&key(9999), &rows(0)) || failing.elapsed() > RETRY);
+        assert!(matches!(cache.claim(&key(9998), CLAIM_PATIENCE), Claim::Alone) || failing.elapsed() > RETRY);
     }
     assert!(start.elapsed() < CALLS * Duration::from_millis(10), "{:?}", start.elapsed());
     assert_eq!(cache.take_warning(), None, "one a minute");
     heal_it();
     let start = Instant::now();
     while !cache.put(&key(7777), &rows(7777)) {
-        assert!(start.elapsed() < 4 * RETRY, "{:?}", cache.stats());
+        assert!(start.elapsed() < 100 * RETRY, "{:?}", cache.stats());
         nap(10);
     }
     assert_eq!(cache.stats().writing_off, None);
     while cache.get(&key(7777)).is_none_or(|entry| entry.read() != rows(7777)) {
-        assert!(start.elapsed() < 8 * RETRY, "{:?}", cache.stats());
+        assert!(start.elapsed() < 200 * RETRY, "{:?}", cache.stats());
         nap(10);
     }
     assert_eq!(cache.stats().damaged, 0);

@@ -186,13 +186,13 @@ fn a_stalled_connection_is_let_go_when_its_client_leaves() {
 #[test]
 fn a_trickle_is_slow_and_alive() {
     let dir = bucket();
-    std::fs::write(dir.path().join("long"), vec![1; 20_000]).unwrap();
+    std::fs::write(dir.path().join("long"), vec![1; 60_000]).unwrap();
     let server = server(&dir);
     server.add(Match::get(), Fault::Trickle { rate: 20_000 });
     let start = Instant::now();
     let seen = ask(&server, "GET /bucket/long", &[]);
-    assert_eq!(seen.body.len(), 20_000);
-    assert!(start.elapsed() > Duration::from_millis(930), "{:?}", start.elapsed());
+    assert_eq!(seen.body.len(), 60_000);
+    assert!(start.elapsed() > Duration::from_millis(2_930), "{:?}", start.elapsed());
     // The bytes come in drops all the time, not at once after a wait.
     assert!(seen.parts > 10, "{}", seen.parts);
 }

@@ -438,7 +438,7 @@ fn more_ranks_than_rows_have_a_lane_for_each_row() {
 fn bench_simulates_accelerators_that_wait_for_each_other() {
     let (_temp, dir) = pictures();
     let line = format!(
-        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 2 --memory 64MB --epochs 1 --seconds 1",
+        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 2 --memory 64MB --epochs 1 --seconds 60",
         dir.display()
     );
     let report = json(&line);
@@ -460,10 +460,10 @@ fn bench_simulates_accelerators_that_wait_for_each_other() {
 fn bench_draws_the_lengths_of_steps_under_pressure() {
     let (_temp, dir) = pictures();
     let line = format!(
-        "bench {} --image image=rrc32 --batch-size 6 --step-ms 30 --jitter 0.5 --pressure 1 --seed 3 --epochs 4 --seconds 3",
+        "bench {} --image image=rrc32 --batch-size 6 --step-ms 30 --jitter 0.5 --seed 3 --epochs 4 --seconds 60",
         dir.display()
     );
-    let report = json(&line);
+    let report = json(&format!("{line} --pressure 1"));
     let simulated = &report["accelerator"];
     assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
     // Forty steps are drawn from 15 to 45 ms with a mean of 30 ms, so the run takes at least their sum.
@@ -472,8 +472,12 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     if cfg!(target_os = "linux") {
         // The burner used a processor for at least 600 ms, while decoding 240 tiny pictures takes about ten
         // and starting about a hundred.
-        let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
-        assert!(cpu < 0.4 / 0.24, "the burner is counted: {cpu} s for 1,000 rows");
+        let cpu = |report: &Value| report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
+        let (with, without) = (cpu(&report), cpu(&json(&line)));
+        assert!(
+            with < 3.0 * without,
+            "the burner is counted: {with} s for 1,000 rows, {without} s without it"
+        );
     }
 }
 
@@ -495,9 +499,9 @@ fn bench_counts_epochs_seconds_and_threads() {
     // A run that ends early has not received everything that it asked for.
     assert!(report["read_amplification"].as_f64().unwrap() > 0.0);
 
-    let timed = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --step-ms 20 --seconds 0.5"));
+    let timed = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --step-ms 20 --seconds 2"));
     let (seconds, epochs) = (timed["seconds"].as_f64().unwrap(), timed["epochs"].as_u64().unwrap());
-    assert!((0.4..5.0).contains(&seconds) && epochs > 1, "{timed}");
+    assert!((1.9..60.0).contains(&seconds) && epochs > 1, "{timed}");
     assert_eq!(timed["by_epoch"].as_array().unwrap().len() as u64, epochs);
 }
 
@@ -506,7 +510,7 @@ fn bench_sweeps_over_threads() {
     let temp = TempDir::new().unwrap();
     let dir = temp.path().join("table");
     synth(&dir, "--table");
-    let report = json(&format!("bench {} --batch-size 6 --thread-sweep 1,2 --seconds 0.3", dir.display()));
+    let report = json(&format!("bench {} --batch-size 6 --thread-sweep 1,2 --seconds 2", dir.display()));
     let points = report["thread_sweep"].as_array().unwrap();
     let threads: Vec<_> = points.iter().map(|point| point["threads"].as_u64().unwrap()).collect();
     assert_eq!(threads, [1, 2]);
@@ -546,7 +550,7 @@ fn bench_checks_that_each_row_comes_once() {
 fn a_published_demand_is_met_on_data_that_is_made_once() {
     let temp = TempDir::new().unwrap();
     let line = format!(
-        "bench --workload mlperf-dlrm --rows 32768 --scale 0.01 --epochs 2 --seconds 1 --dir {}",
+        "bench --workload mlperf-dlrm --rows 32768 --scale 0.01 --epochs 2 --seconds 60 --dir {}",
         temp.path().display()
     );
     let report = json(&line);
@@ -630,7 +634,7 @@ fn bench_writes_a_page_that_shows_what_its_json_says_and_loads_nothing() {
     let (temp, dir) = pictures();
     let file = temp.path().join("report.html");
     let line = format!(
-        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 60 --epochs 9 --seconds 2.2 \
+        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 60 --epochs 9 --max-batches 37 \
          --check-order --classes-of label --report {} --json {}",
         dir.display(),
         file.display(),
@@ -886,11 +890,11 @@ fn an_interrupted_run_ends_at_once_with_status_130() {
     let begun = std::time::Instant::now();
     let output = Command::new("timeout")
         .args(["--preserve-status", "--signal=INT", "1", env!("CARGO_BIN_EXE_forebay"), "bench"])
-        .args([dir.to_str().unwrap(), "--step-ms", "50", "--seconds", "60"])
+        .args([dir.to_str().unwrap(), "--step-ms", "50", "--seconds", "600"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(120), "{:?}", begun.elapsed());
 }
 
 #[test]

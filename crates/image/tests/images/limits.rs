@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use forebay_image::{Error, ErrorKind, Image};
 use forebay_image::{RowKey, decode_into, encode_jpeg};
 
-/// The time within which a bomb must be refused.
+/// The time within which a bomb must be refused, in one of a few tries: other programs may hold up the others.
 const AT_ONCE: Duration = Duration::from_millis(200);
+const TRIES: usize = 5;
 
 fn refused(image: &Image, encoded: &[u8]) -> Error {
     let mut slot = vec![0; image.bytes_per_image()];
-    let started = Instant::now();
-    let error = decode_into(image, encoded, RowKey(0), &mut slot).expect_err("refused");
-    assert!(started.elapsed() < AT_ONCE, "{error} after {:?}", started.elapsed());
-    error
+    let error = (0..TRIES).find_map(|_| {
+        let started = Instant::now();
+        let error = decode_into(image, encoded, RowKey(0), &mut slot).expect_err("refused");
+        (started.elapsed() < AT_ONCE).then_some(error)
+    });
+    error.expect("refused at once")
 }
 
 fn small() -> Image {

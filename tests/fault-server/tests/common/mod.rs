@@ -9,10 +9,10 @@ use fault_server::{Builder, FaultServer};
 use tempfile::TempDir;
 
 /// How long to wait after a whole answer before the connection counts as silent.
-const SILENCE: Duration = Duration::from_millis(250);
+const SILENCE: Duration = Duration::from_millis(500);
 /// How long to wait after a partial answer before the connection counts as silent, so that a busy machine
 /// does not look like a stalled server.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How the connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,9 @@ impl RawConnection {
 
     /// Sends `line` (such as `GET /bucket/key`) with these headers, and reads until the end or a silence.
     pub(crate) fn ask(&mut self, line: &str, headers: &[(&str, &str)]) -> Seen {
+        let start = Instant::now();
         self.send(line, headers);
-        self.see()
+        self.see_since(start)
     }
 
     pub(crate) fn send(&mut self, line: &str, headers: &[(&str, &str)]) {
@@ -74,7 +75,11 @@ impl RawConnection {
     }
 
     pub(crate) fn see(&mut self) -> Seen {
-        let start = Instant::now();
+        self.see_since(Instant::now())
+    }
+
+    /// Reads until the end or a silence; the request was sent after `start`.
+    fn see_since(&mut self, start: Instant) -> Seen {
         let (mut bytes, mut first_byte, mut parts, mut part) = (Vec::new(), None, 0, vec![0; 1 << 20]);
         let end = loop {
             let patience = if is_whole(&bytes) { SILENCE } else { PATIENCE };

@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn an_outage_ends_by_time_and_says_so() {
-        let mut outage = Outage::new(Duration::from_millis(500));
+        let mut outage = Outage::new(Duration::from_secs(3));
         let mut waits = 0;
         let error = loop {
             match outage.wait(Trouble::passing("the store answered 503")) {

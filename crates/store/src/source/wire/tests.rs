@@ -104,8 +104,8 @@ async fn a_hub_cannot_redirect_to_the_metadata_service_or_to_plain_http() {
 
 #[tokio::test]
 async fn a_failure_has_a_kind_and_words_without_the_url() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let refused = format!("http://127.0.0.1:{free}/{CANARY}?sig={CANARY}");
+    // Nobody listens there, and no program is given the port.
+    let refused = format!("http://127.0.0.1:1/{CANARY}?sig={CANARY}");
     let unknown = format!("https://nowhere.invalid/{CANARY}");
     let plain = format!("http://store.example.com/{CANARY}");
     let no_tls = Fake::serve(|_| (200, Vec::new(), Vec::new())).await;
