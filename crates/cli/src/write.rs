@@ -19,6 +19,7 @@ mod images;
 mod job;
 mod json_files;
 mod kept;
+mod masks;
 mod mds;
 mod read;
 mod recognise;
