@@ -21,6 +21,7 @@ mod json_files;
 mod kept;
 mod masks;
 mod mds;
+mod mds_values;
 mod read;
 mod recognise;
 mod sizes;
