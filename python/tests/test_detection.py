@@ -302,6 +302,35 @@ def test_boxes_are_those_that_torchvision_keeps_around_a_crop(data: Path, monkey
     assert dropped
 
 
+@pytest.mark.parametrize("kind", ["crop", "jitter", "shortest"])
+@pytest.mark.parametrize("min_size", [1, 12.5])
+def test_boxes_are_those_that_torchvision_keeps_by_their_sides(data: Path, kind: str, min_size: float) -> None:
+    torch = pytest.importorskip("torch")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    image = IMAGES[kind].emit_geometry()
+    boxes = fb.Boxes(of="image", format="xywh", out_format="xyxy", min_size=min_size, along=["objects.*"])
+    whole_boxes = fb.Boxes(of="image", format="xywh", out_format="xyxy")
+    with loader(data, image, whole_boxes) as whole, loader(data, image, boxes) as train:
+        all_rows, found = rows(whole.epoch(3)), rows(train.epoch(3))
+    sanitize = v2.SanitizeBoundingBoxes(min_size=min_size)
+    dropped = 0
+    for number, row in found.items():
+        before = all_rows[number]
+        size = row["image"].shape[:2]
+        target = {
+            "boxes": tv.BoundingBoxes(torch.from_numpy(before["objects.bbox"]), format="XYXY", canvas_size=size),
+            "labels": torch.arange(len(before["objects.bbox"])),
+        }
+        kept = sanitize(target)["labels"].tolist()
+        dropped += len(before["objects.bbox"]) - len(kept)
+        for name in (name for name in row if name.startswith("objects.")):
+            assert len(row[name]) == len(kept), name
+            for at, from_ in enumerate(kept):
+                np.testing.assert_array_equal(np.asarray(row[name][at]), np.asarray(before[name][from_]))
+    assert dropped or (min_size == 1 and kind != "crop")
+
+
 def test_formats_in_and_out_are_the_same_boxes(data: Path) -> None:
     image = fb.Image.fit((100, 140), resize=60).flip()
     found = {}

@@ -87,6 +87,7 @@ VALUES = [
     fb.Boxes(of="image"),
     fb.Boxes(of="image", format="xywh", normalized=True, min_visible=0.25, along=["labels", "is_crowd"]),
     fb.Boxes(of="image", center_visible=True, along=["labels"]),
+    fb.Boxes(of="image", min_size=2, along=["labels"]),
     fb.Keypoints(of="image"),
     fb.Keypoints(of="image", numbers=3),
     fb.Mask(of="image"),

@@ -163,7 +163,10 @@ def test_a_complete_run_is_not_repeated_and_not_mixed_with_another(photos: Path,
     assert again["files_before"] == first["files"] == again["files"]
     assert (again["rows"], again["bytes"]) == (first["rows"], first["bytes"])
     assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before
-    assert "another run" in refused(photos, out, "--shuffle")
+    error = refused(photos, out, "--shuffle")
+    assert "another run: without --shuffle, and not with --shuffle 0" in error and "name another folder" in error
+    error = refused(photos, out, "--row-group-bytes", "2KB")
+    assert "without --row-group-bytes, and not with --row-group-bytes 2000" in error
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("the user's own")
     assert "not empty" in refused(photos, tmp_path / "other")
@@ -362,6 +365,17 @@ def test_a_table_names_the_files_of_its_images(photos: Path, tmp_path: Path) -> 
         file.write("nowhere.jpg\t5\n")
     error = refused(table, tmp_path / "out2", "--files", "file")
     assert "nowhere.jpg" in error and "row" in error
+    for text, words in [
+        ("https://user:hunter2@acme.org/a.jpg", "--files reads files of this machine, and this is https://***@acme.org/a.jpg (copy"),
+        ("data:image/png;base64,AAAA", "name the column in --base64"),
+        ("file:///nowhere/a.jpg", "nowhere/a.jpg"),
+    ]:
+        table.write_text(f"file\tlabel\n{text}\t1\n")
+        error = refused(table, tmp_path / "out2", "--files", "file")
+        assert words in error and 'row 0, column "file"' in error and "hunter2" not in error
+    table.write_text(f"file\tlabel\nfile://{photos / names[0]}\t1\n")
+    write(table, tmp_path / "out4", "--files", "file")
+    assert pq.read_table(tmp_path / "out4")["file"].to_pylist() == [(photos / names[0]).read_bytes()]
     assert "two of --files" in refused(table, tmp_path / "out3", "--files", "file", "--text", "file")
     assert 'no column "files"' in refused(table, tmp_path / "out3", "--files", "files")
 
@@ -415,6 +429,20 @@ def test_json_that_is_no_table_is_refused_with_its_place(tmp_path: Path) -> None
     source.write_text('{"a": [-1]}\n{"a": [9223372036854775808]}\n')
     error = refused(source, tmp_path / "out2")
     assert "a[] is a whole number of 2^63 or more here and a whole number below 0 before" in error and "--text a" in error
+    for text, column, words in [
+        ('{"a": NaN}', 7, "Python's json writes and JSON does not have, write null"),
+        ('{"b": 1, "a": [-Infinity]}', 17, "Python's json writes and JSON does not have, write null"),
+        ('{"a": "\\ud800"}', 13, "write both halves"),
+        ('{"a": "\\udc00 x"}', 13, "write both halves"),
+        ('{"a": "\\ud83d\\n"}', 15, "write both halves"),
+    ]:
+        source.write_text(f'{{"a": 1}}\n\n{text}\n')
+        error = refused(source, tmp_path / "out2")
+        at_column = [f"at column {near} " in error for near in (column, column + 1)]
+        assert "line 3" in error and any(at_column) and words in error, error
+        (tmp_path / "one.json").write_text(f"[{text}]")
+        error = refused(tmp_path / "one.json", tmp_path / "out2")
+        assert "at line 1 column" in error and words in error, error
     deep = "[" * 60 + "1" + "]" * 60
     source.write_text(f'{{"a": {deep}}}\n')
     assert "levels deep" in refused(source, tmp_path / "out2")
@@ -503,23 +531,22 @@ def test_arrow_that_parquet_has_no_place_for(tmp_path: Path) -> None:
         subprocess.run(["rm", "-rf", tmp_path / "damaged"], check=True)
 
 
-def mds(folder: Path, rows: list[dict[str, Any]], compression: str | None) -> None:
-    """Shards as MosaicML writes them, by its description of the format."""
-    names = ["image", "label", "text", "vector"]
-    encodings = ["jpeg", "int", "str", "ndarray:float32:2,3"]
+def mds(folder: Path, columns: list[tuple[str, str, int | None]], rows: list[list[bytes]], compression: str | None) -> None:
+    """Shards as MosaicML writes them, by its description of the format: columns have a name, an encoding and a size."""
     folder.mkdir()
     shards = []
     for number, first in enumerate(range(0, len(rows), 7)):
         samples = []
-        for row in rows[first : first + 7]:
-            values = [row["image"], struct.pack("<q", row["label"]), row["text"].encode(), row["vector"].tobytes()]
-            samples.append(struct.pack("<II", len(values[0]), len(values[2])) + b"".join(values))
+        for values in rows[first : first + 7]:
+            sizes = [len(value) for value, (_, _, size) in zip(values, columns, strict=True) if size is None]
+            samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(values))
         form = json.dumps({"format": "mds"}).encode()
         head = 4 + 4 * (len(samples) + 1) + len(form)
         ends = np.cumsum([head, *map(len, samples)]).astype("<u4")
         raw = struct.pack("<I", len(samples)) + ends.tobytes() + form + b"".join(samples)
         shard: dict[str, Any] = {
-            "column_names": names, "column_encodings": encodings, "column_sizes": [None, 8, None, 24], "compression": compression,
+            "column_names": [name for name, _, _ in columns], "column_encodings": [encoding for _, encoding, _ in columns],
+            "column_sizes": [size for _, _, size in columns], "compression": compression,
             "format": "mds", "hashes": [], "samples": len(samples), "size_limit": 1 << 26, "version": 2,
             "raw_data": {"basename": f"shard.{number:05}.mds", "bytes": len(raw), "hashes": {}}, "zip_data": None,
         }
@@ -540,7 +567,11 @@ def test_shards_of_mosaicml_are_rows(compression: str | None, tmp_path: Path) ->
         for number in range(20)
     ]
     source = tmp_path / "shards"
-    mds(source, rows, compression)
+    columns = [("image", "jpeg", None), ("label", "int", 8), ("text", "str", None), ("vector", "ndarray:float32:2,3", 24)]
+    values = [
+        [row["image"], struct.pack("<q", row["label"]), row["text"].encode(), row["vector"].tobytes()] for row in rows
+    ]
+    mds(source, columns, values, compression)
     report = write(source, tmp_path / "out")
     assert (report["rows"], report["columns"]) == (20, ["image", "label", "text", "vector"])
     read = pq.read_table(tmp_path / "out").to_pylist()
@@ -554,13 +585,65 @@ def test_shards_of_mosaicml_are_rows(compression: str | None, tmp_path: Path) ->
     assert "missing" in refused(source, tmp_path / "out2")
 
 
+def test_every_encoding_of_mosaicml_has_a_column(tmp_path: Path) -> None:
+    def sized(*parts: bytes) -> bytes:
+        return struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts)) + b"".join(parts)
+
+    def pil(pixels: np.ndarray[Any, Any], mode: str) -> bytes:
+        return struct.pack("<III", pixels.shape[1], pixels.shape[0], len(mode)) + mode.encode() + pixels.tobytes()
+
+    images = [picture(1), picture(2)]
+    pixels = np.random.default_rng(3).integers(0, 256, (5, 4, 3), np.uint8)
+    half = np.array([[0.5, -2, 65504]], np.float16)
+    long = np.arange(600, dtype=np.int32).reshape(2, 300)
+    columns: list[tuple[str, str, int | None, bytes]] = [
+        ("half", "float16", 2, half[0, :1].tobytes()),
+        ("halves", "ndarray:float16:1,3", 6, half.tobytes()),
+        ("images", "list[jpeg]", None, bytes(4) + sized(*images)),
+        ("jpegs", "jpeg_array", None, sized(*images[:1])),
+        ("pil", "pil", None, pil(pixels, "RGB")),
+        ("pils", "list[pil]", None, bytes(4) + sized(pil(pixels[..., 0], "L"), pil(pixels, "RGB"))),
+        ("typed", "ndarray:float16", None, bytes([2 << 2, 1, 3]) + half.tobytes()),
+        ("any", "ndarray", None, bytes([33, 2 << 2 | 1]) + struct.pack("<HH", 2, 300) + long.tobytes()),
+    ]
+    form = [(name, encoding, size) for name, encoding, size, _ in columns]
+    mds(tmp_path / "shards", form, [[value for *_, value in columns]] * 9, None)
+    write(tmp_path / "shards", tmp_path / "out")
+    table = pq.read_table(tmp_path / "out")
+    assert table.schema.field("half").type == pa.float16()
+    row = table.to_pylist()[8]
+    assert (row["half"], row["halves"]) == (0.5, [0.5, -2, 65504])
+    assert (row["images"], row["jpegs"]) == (images, images[:1])
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(row["pil"]))), pixels)
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(row["pils"][0]))), pixels[..., 0])
+    for name, wanted in [("typed", half), ("any", long)]:
+        read = np.load(io.BytesIO(row[name]))
+        assert read.dtype == wanted.dtype
+        np.testing.assert_array_equal(read, wanted)
+    decode: dict[str, Any] = {
+        "any": fb.Tensor("int32", (2, 300), format="npy"),
+        "typed": fb.Tensor("float16", (1, 3), format="npy"),
+        "images": fb.Clip(fb.Image.resize(8, 8), frames=2),
+        "pil": fb.Image.resize(8, 8),
+    }
+    batch = next(iter(fb.Loader(tmp_path / "out", columns=list(decode), decode=decode, batch_size=9)))
+    assert batch["images"].shape == (9, 2, 8, 8, 3)
+    np.testing.assert_array_equal(batch["any"][4], long)
+    np.testing.assert_array_equal(batch["typed"][4], half)
+    mds(tmp_path / "pickles", [("a", "pkl", None)], [[b"x"]], None)
+    assert 'column "a"' in (error := refused(tmp_path / "pickles", tmp_path / "out2")) and "a pickle can run any program" in error
+    mds(tmp_path / "modes", [("a", "pil", None)], [[pil(pixels, "RGB")], [pil(pixels[..., 0], "P")]], None)
+    error = refused(tmp_path / "modes", tmp_path / "out2")
+    assert 'row 1, column "a"' in error and 'in the mode "P"' in error and "shard.00000.mds" in error
+
+
 def test_coco_gives_boxes_and_classes(photos: Path, tmp_path: Path) -> None:
     names = sorted(str(path.relative_to(photos)) for path in photos.glob("*/*.jpg"))[:6]
     annotations = {
         "images": [{"id": 100 - number, "file_name": name, "width": 48, "height": 32} for number, name in enumerate(names)],
         "categories": [{"id": 90, "name": "kite"}, {"id": 7, "name": "train"}],
         "annotations": [
-            {"id": 1, "image_id": 100, "category_id": 90, "bbox": [1, 2, 3.5, 4], "area": 14, "iscrowd": 0, "segmentation": [[1, 2]]},
+            {"id": 1, "image_id": 100, "category_id": 90, "bbox": [1, 2, 3.5, 4], "area": 14, "iscrowd": 0},
             {"id": 2, "image_id": 98, "category_id": 7, "bbox": [5, 6, 7, 8], "area": 56, "iscrowd": 0},
             {"id": 3, "image_id": 100, "category_id": 7, "bbox": [9, 9, 2, 2], "area": 4, "iscrowd": 0},
             {"id": 4, "image_id": 99, "category_id": 7, "bbox": [0, 0, 48, 32], "area": 9, "iscrowd": 1,
@@ -571,7 +654,7 @@ def test_coco_gives_boxes_and_classes(photos: Path, tmp_path: Path) -> None:
     file.write_text(json.dumps(annotations))
     process = start(photos, tmp_path / "out", "--coco", file)
     _, err = process.communicate()
-    assert process.returncode == 0 and "1 crowd" in err and "2 outlines" in err
+    assert process.returncode == 0 and "left out, since detectors are trained without them: 1 crowd" in err
     assert "do not list them: 54 images" in err
     table = pq.read_table(tmp_path / "out")
     assert table["boxes"].to_pylist()[:3] == [[[1, 2, 3.5, 4], [9, 9, 2, 2]], [], [[5, 6, 7, 8]]]

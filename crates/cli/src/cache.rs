@@ -12,8 +12,8 @@ use forebay_image::Image;
 use serde::Serialize;
 
 use super::console::Console;
+use super::image_words::parse_image;
 use super::location::open;
-use super::options::parse_image;
 use super::units::{bytes, counted, local_path, parse_bytes, percent};
 
 /// Shows, checks, fills or empties a cache of rows. Runs may use it at the same time.

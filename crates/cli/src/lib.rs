@@ -10,10 +10,12 @@
 mod allocator;
 mod bench;
 mod cache;
+mod clips;
 mod console;
 mod deny;
 mod doctor;
 mod image_endings;
+mod image_words;
 mod index;
 mod inspect;
 mod level;

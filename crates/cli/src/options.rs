@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use forebay::column::AsStored;
 use forebay::{CacheSpec, Dataset, LoaderSpec, Shard, Shuffle, Tier};
 use forebay_base::{Error, Result};
-use forebay_image::{Image, Layout, PixelType, Raw, Resampling};
+use forebay_image::{Image, Layout, PixelType};
 use forebay_store::catalog::Projection;
 
+use super::clips::ClipColumn;
+use super::image_words::parse_image;
 use super::location::Location;
 use super::samples::SampleOptions;
 use super::units;
@@ -19,6 +21,7 @@ const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
 /// Data, order and batches of a loader.
 #[derive(clap::Args, Clone)]
+#[command(group = clap::ArgGroup::new("decoded").args(["image", "clip"]).multiple(true))]
 pub(crate) struct LoaderOptions {
     #[command(flatten)]
     pub(crate) location: Location,
@@ -30,12 +33,16 @@ pub(crate) struct LoaderOptions {
     /// and :COLUMN to crop and mirror it as the image in that column
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
     pub(crate) image: Vec<(String, Image)>,
+    /// Decode a column of lists of images, or the images of a --window, to clips: HOW as for --image, with
+    /// options such as ,frames=8 ,at_most=32 ,stride=4 ,sampling=random ,draws=alone and ,layout=NCTHW
+    #[arg(long, value_name = "COLUMN=HOW", value_parser = ClipColumn::parse)]
+    pub(crate) clip: Vec<ClipColumn>,
     /// Columns to deliver as they are stored, whatever the schema that Petastorm wrote beside the files says;
     /// '*' for all
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) as_stored: Vec<String>,
     /// Deliver images as normalised float32, channels first, instead of uint8
-    #[arg(long, requires = "image")]
+    #[arg(long, requires = "decoded")]
     pub(crate) float: bool,
     /// Rows in a batch of one rank
     #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
@@ -108,13 +115,27 @@ impl LoaderOptions {
             return Err(Error::invalid(format!("{option} with --order {}", self.order))
                 .hint(format!("leave out {option}, which is for the order window, or --order")));
         }
-        for (at, (column, _)) in self.image.iter().enumerate() {
-            if self.image[..at].iter().any(|(before, _)| before == column) {
-                return Err(Error::invalid(format!("--image {column}=... is given twice"))
+        let columns: Vec<&str> = self.decoded().collect();
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].contains(column) {
+                let option = if at < self.image.len() { "--image" } else { "--clip" };
+                return Err(Error::invalid(format!("{option} {column}=... is given twice"))
                     .hint("a column is decoded in one way"));
             }
         }
         self.location.open()
+    }
+
+    /// The columns that are decoded, those of clips last.
+    pub(crate) fn decoded(&self) -> impl Iterator<Item = &str> {
+        let images = self.image.iter().map(|(column, _)| column.as_str());
+        images.chain(self.clip.iter().map(|clip| clip.column.as_str()))
+    }
+
+    /// Leaves images as they are stored.
+    pub(crate) fn decode_nothing(&mut self) {
+        self.image.clear();
+        self.clip.clear();
     }
 
     /// The columns that are read.
@@ -131,6 +152,9 @@ impl LoaderOptions {
         spec.columns = self.columns.clone();
         for (column, image) in &self.image {
             spec.column(column).decode = Some(self.finished(image));
+        }
+        for clip in &self.clip {
+            spec.column(&clip.column).clips = Some(clip.clip(|image| self.finished(image)));
         }
         for column in &self.as_stored {
             spec.column(column).as_stored = Some(AsStored);
@@ -185,87 +209,5 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
                 .hint("threads beyond the processors only cost memory"))
         }
         None => Ok(()),
-    }
-}
-
-/// Parses a column of images and how to decode it, such as "image=rrc224", "image=center224",
-/// "image=resize240x320", "depth=resize240x320:image", "image=center224,bicubic" or
-/// "pixels=rrc224,raw299x299x3".
-pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
-    let refuse = || {
-        format!(
-            "{text:?} is not COLUMN=HOW. HOW is rrc224, center224 or resize224x224 (height x width); \
-             append :COLUMN to follow the image of another column, ,raw299x299x3 for raw pixels \
-             (height x width x channels), or ,bicubic or ,lanczos"
-        )
-    };
-    let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
-    let (how, of) = how.split_once(':').map_or((how, None), |(how, of)| (how, Some(of)));
-    let mut words = how.split(',');
-    let mut image = words.next().and_then(framed).ok_or_else(refuse)?;
-    for word in words {
-        image = match word.strip_prefix("raw").map(sides) {
-            Some(Some([height, width, channels])) => image.raw(Raw::new((height, width), channels)),
-            Some(None) => return Err(refuse()),
-            None => image.resampling(word.parse::<Resampling>().map_err(|_| refuse())?),
-        };
-    }
-    image.validate().map_err(|error| error.to_string())?;
-    Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
-}
-
-/// Parses the word for the part of an image that is shown, such as rrc224.
-fn framed(word: &str) -> Option<Image> {
-    if let Some([side]) = word.strip_prefix("rrc").and_then(sides) {
-        return Some(Image::random_resized_crop(side).flip());
-    }
-    if let Some([side]) = word.strip_prefix("center").and_then(sides) {
-        return Some(Image::center_crop(side));
-    }
-    let [height, width] = word.strip_prefix("resize").and_then(sides)?;
-    Some(Image::resize(height, width))
-}
-
-/// Parses `N` numbers with an x between them, such as 224x224.
-fn sides<const N: usize>(text: &str) -> Option<[u32; N]> {
-    let sides: Vec<u32> = text.split('x').map(|side| side.parse().ok()).collect::<Option<_>>()?;
-    sides.try_into().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_is_described_in_one_word() {
-        let shape = |text| parse_image(text).map(|(column, image)| (column, image.shape()));
-        assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
-        let (_, depth) = parse_image("depth=resize224x112:image").unwrap();
-        assert_eq!(depth, Image::resize(224, 112).of("image"));
-        assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
-        assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
-        let (_, raw) = parse_image("x=rrc224,raw299x300x3,bicubic:image").unwrap();
-        let crop = Image::random_resized_crop(224).flip().raw(Raw::new((299, 300), 3));
-        assert_eq!(raw, crop.resampling(Resampling::Bicubic).of("image"));
-        assert_eq!(
-            parse_image("x=center8,lanczos").unwrap().1,
-            Image::center_crop(8).resampling(Resampling::Lanczos)
-        );
-        for text in [
-            "rrc224",
-            "=rrc224",
-            "image=",
-            "image=rrc",
-            "image=rrc0",
-            "image=crop224",
-            "image=resize224",
-            "image=rrc224,",
-            "image=rrc224,cubic",
-            "image=rrc224,raw299x299",
-            "image=rrc224,raw299x299x5",
-            "image=raw299x299x3",
-        ] {
-            assert!(shape(text).is_err(), "{text}");
-        }
     }
 }

@@ -19,7 +19,9 @@ mod images;
 mod job;
 mod json_files;
 mod kept;
+mod masks;
 mod mds;
+mod mds_values;
 mod read;
 mod recognise;
 mod sizes;
@@ -31,6 +33,7 @@ use std::path::PathBuf;
 
 use forebay_base::{Error, Place, Result};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use self::archives::Archives;
 use self::job::Job;
@@ -52,18 +55,19 @@ pub(crate) struct Args {
     /// the same command
     #[arg(value_name = "OUT")]
     to: String,
-    /// COCO's annotations of the images, a JSON file: their boxes and classes
+    /// COCO's annotations of the images, a JSON file: their boxes and classes, masks and key points
     #[arg(long, value_name = "FILE", value_parser = local_path(), conflicts_with = "yolo")]
     coco: Option<PathBuf>,
-    /// YOLO's annotations: for images/a.jpg those of labels/a.txt, with the names of the classes from
-    /// data.yaml
+    /// YOLO's annotations, boxes, outlines or key points: for images/a.jpg those of labels/a.txt, with the
+    /// names of the classes from data.yaml
     #[arg(long)]
     yolo: bool,
     /// Mix the rows once, by this seed: images of a class lie together in their folder
     #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "0",
           value_parser = units::whole::<u64, 0>)]
     shuffle: Option<u64>,
-    /// Columns of CSV and JSON that hold paths, from the folder of their file: the files' bytes are written
+    /// Columns of CSV and JSON that hold paths, from the folder of their file: the files' bytes are written.
+    /// They are of this machine
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     files: Vec<String>,
     /// Columns of CSV and JSON that hold base64 or data URIs: the bytes are written
@@ -213,8 +217,16 @@ impl Args {
     }
 
     /// The options that decide what is written, for the record of the job.
-    fn choices(&self) -> String {
-        let Args { coco, yolo, files, base64, text, .. } = self;
-        format!("coco={coco:?} yolo={yolo} files={files:?} base64={base64:?} text={text:?}")
+    fn choices(&self) -> Value {
+        let Args { coco, yolo, files, base64, text, shuffle, row_group_bytes, .. } = self;
+        json!({
+            "--coco": coco.as_ref().map(|path| path.display().to_string()),
+            "--yolo": yolo,
+            "--files": files,
+            "--base64": base64,
+            "--text": text,
+            "--shuffle": shuffle,
+            "--row-group-bytes": row_group_bytes,
+        })
     }
 }

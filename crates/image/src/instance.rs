@@ -1,6 +1,6 @@
 //! Masks of single objects of an image.
 
-use forebay_base::Result;
+use forebay_base::{Error, Result};
 
 use super::drawn::Drawn;
 use super::mask::{decode_mask, place};
@@ -72,6 +72,38 @@ pub fn decode_instance(
     })
 }
 
+/// The compressed run lengths of an object in an image of this size, as COCO's mask API writes them.
+///
+/// ```
+/// use forebay_image::{Instance, Size, compress_instance};
+///
+/// let size = Size { height: 3, width: 4 };
+/// let square = [1.0, 0.0, 3.0, 0.0, 3.0, 2.0, 1.0, 2.0];
+/// let text = compress_instance(Instance::Polygons(&[&square]), size)?;
+/// assert_eq!(text, compress_instance(Instance::Counts(&[3, 2, 1, 2, 4]), size)?);
+/// # Ok::<(), forebay_image::Error>(())
+/// ```
+///
+/// # Errors
+/// Fails if run lengths do not add up to the number of pixels, if a polygon has fewer than three points, if
+/// the image has more pixels than an [`Image`] allows by default, and for a PNG.
+pub fn compress_instance(instance: Instance<'_>, size: Size) -> Result<String> {
+    check_size(size.width, size.height, Image::resize(1, 1).max_pixels)?;
+    let counts = match instance {
+        Instance::Counts(counts) => counts.to_vec(),
+        Instance::Text(text) => run_lengths::from_text(text)?,
+        Instance::Polygons(polygons) => {
+            let bytes = size.width as usize * size.height as usize;
+            let (mut pixels, mut changes) = (vec![0; bytes], vec![0; bytes]);
+            polygons.iter().try_for_each(|points| polygon::fill(points, size, &mut changes, &mut pixels))?;
+            run_lengths::of_pixels(&pixels, size)
+        }
+        Instance::Png(_) => return Err(Error::invalid("a mask in PNG has no run lengths")),
+    };
+    run_lengths::check(&counts, size)?;
+    Ok(run_lengths::to_text(&counts))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +158,17 @@ mod tests {
         let both = shown(&same, Instance::Polygons(&[POLYGONS[0].0, POLYGONS[1].0]), None).unwrap();
         assert_eq!(both.iter().filter(|value| **value == 1).count(), 652);
         assert_eq!(shown(&same, Instance::Polygons(&[]), None).unwrap(), vec![0; 37 * 53]);
+    }
+
+    #[test]
+    fn an_object_is_compressed_as_pycocotools_compresses_it() {
+        for (points, text, _) in POLYGONS {
+            assert_eq!(compress_instance(Instance::Polygons(&[points]), SIZE).unwrap(), text);
+            assert_eq!(compress_instance(Instance::Text(text.as_bytes()), SIZE).unwrap(), text);
+        }
+        assert!(compress_instance(Instance::Text(POLYGONS[0].1.as_bytes()), Size::from(37)).is_err());
+        assert!(compress_instance(Instance::Counts(&[]), Size::from(0)).is_err());
+        assert!(compress_instance(Instance::Png(b""), SIZE).is_err());
     }
 
     #[test]

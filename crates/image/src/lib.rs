@@ -130,7 +130,7 @@ pub use drawn::Drawn;
 pub use draws::RowKey;
 pub use forebay_base::{Error, ErrorKind, Result};
 pub use format::{Format, Header};
-pub use instance::{Instance, decode_instance};
+pub use instance::{Instance, compress_instance, decode_instance};
 pub use jpeg::encode_jpeg;
 pub use keep::Form;
 pub use many::{EncodedImage, decode_many, decode_many_into};

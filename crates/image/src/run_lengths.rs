@@ -48,18 +48,60 @@ pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
     Ok(counts)
 }
 
-/// Sets the pixels of an object to 1 in a mask of zeros, which has rows of pixels.
-///
-/// # Errors
-/// Fails if a length is negative, or if the lengths do not add up to the number of pixels.
-pub(super) fn fill(counts: &[i64], Size { height, width }: Size, pixels: &mut [u8]) -> Result<()> {
+/// The compressed form of run lengths.
+pub(super) fn to_text(counts: &[i64]) -> String {
+    let mut text = String::new();
+    for (at, count) in counts.iter().enumerate() {
+        let mut number = if at > 2 { count - counts[at - 2] } else { *count };
+        loop {
+            let bits = (number & 0x1F) as u8;
+            number >>= BITS;
+            // The sign is that of the last group, whose highest bit it is.
+            let is_last = number == if bits & 0x10 == 0 { 0 } else { -1 };
+            text.push(char::from(FIRST + (bits | if is_last { 0 } else { 0x20 })));
+            if is_last {
+                break;
+            }
+        }
+    }
+    text
+}
+
+/// The run lengths of a mask of rows of pixels, in which the object is not 0.
+pub(super) fn of_pixels(pixels: &[u8], Size { height, width }: Size) -> Vec<i64> {
+    let (rows, columns) = (height as usize, width as usize);
+    let (mut counts, mut is_inside) = (vec![0], false);
+    for at in 0..pixels.len() {
+        if (pixels[at % rows * columns + at / rows] != 0) != is_inside {
+            is_inside = !is_inside;
+            counts.push(0);
+        }
+        if let Some(count) = counts.last_mut() {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// Refuses run lengths of which one is negative, or that do not add up to the number of pixels.
+pub(super) fn check(counts: &[i64], Size { height, width }: Size) -> Result<()> {
     if let Some((number, count)) = counts.iter().enumerate().find(|(_, count)| **count < 0) {
         return Err(bad_row(format!("a run length of {count}, number {number} of a mask")));
     }
     let sum = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
-    if sum != pixels.len() as i64 {
+    if sum != i64::from(height) * i64::from(width) {
         return Err(bad_row(format!("run lengths of {sum} pixels in all for a mask of {width}x{height}")));
     }
+    Ok(())
+}
+
+/// Sets the pixels of an object to 1 in a mask of zeros, which has rows of pixels.
+///
+/// # Errors
+/// Fails if the lengths do not [fit](check) the mask.
+pub(super) fn fill(counts: &[i64], size: Size, pixels: &mut [u8]) -> Result<()> {
+    check(counts, size)?;
+    let Size { height, width } = size;
     let (rows, columns) = (height as usize, width as usize);
     let mut at = 0;
     for (number, count) in counts.iter().enumerate() {
@@ -89,6 +131,16 @@ mod tests {
         assert_eq!(filled(&[0, 12]).unwrap(), [1; 12]);
         assert_eq!(filled(&[12]).unwrap(), [0; 12]);
         assert_eq!(filled(&[12, 0, 0]).unwrap(), [0; 12]);
+    }
+
+    #[test]
+    fn run_lengths_are_those_of_their_pixels_and_of_their_text() {
+        for counts in [&[1, 3, 8][..], &[0, 12], &[12], &[0, 1, 10, 1], &[2, 1, 1, 5, 1, 2]] {
+            assert_eq!(of_pixels(&filled(counts).unwrap(), SIZE), counts);
+        }
+        for counts in [&[0, 15, 16, 31, 32, 1_000, 0, 40_000_000, 1, 15][..], &[12], &[]] {
+            assert_eq!(from_text(to_text(counts).as_bytes()).unwrap(), counts);
+        }
     }
 
     #[test]

@@ -26,8 +26,8 @@ class Boxes:
     :class:`Ragged` whose ``values`` have shape ``(boxes, 4)``: ``float32``, in the same format, in pixels of the
     delivered image. Each box is clipped to its visible part. A box that is not visible at all becomes an empty one at
     the border, like with torchvision's ``ClampBoundingBoxes``, so that boxes and labels stay side by side;
-    ``min_visible`` and ``center_visible`` drop such boxes instead. If an image is rotated, the visible part of a box is
-    rotated, and the box around it is clipped again.
+    ``min_visible``, ``center_visible`` and ``min_size`` drop such boxes instead. If an image is rotated, the visible
+    part of a box is rotated, and the box around it is clipped again.
 
     Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
@@ -53,6 +53,9 @@ class Boxes:
     center_visible : bool, default False
         Whether boxes are dropped whose centre is not inside the crop, and boxes without area: what torchvision's
         ``RandomIoUCrop`` and ``SanitizeBoundingBoxes`` drop. A rotation moves no centre out of the image.
+    min_size : float, default 0
+        The least width and height of a delivered box, in pixels of the delivered image: boxes with a shorter side are
+        dropped, as with the ``min_size`` of torchvision's ``SanitizeBoundingBoxes``. 0 drops none.
     along : iterable of str, default ()
         Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as well. A
         name may be a pattern, such as ``"objects.*"``, and the columns may be :class:`Keypoints` or :class:`Masks`. A
@@ -86,6 +89,8 @@ class Boxes:
     """The least share of a box's area that must be visible."""
     center_visible: bool = False
     """Whether boxes are dropped whose centre is not inside the crop."""
+    min_size: float = 0.0
+    """The least width and height of a delivered box, in pixels."""
     along: Iterable[str] = field(default=())
     """Columns of lists with one item for each box."""
 
@@ -101,12 +106,17 @@ class Boxes:
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share <= 1 or math.isnan(share):
             raise InvalidError(f"min_visible must be a number from 0 to 1, got {share!r}")
         object.__setattr__(self, "min_visible", float(share))
+        size = self.min_size
+        if not isinstance(size, Real) or isinstance(size, bool) or not 0 <= size < math.inf:
+            raise InvalidError(f"min_size must be a number of pixels, 0 or more, got {size!r}")
+        object.__setattr__(self, "min_size", float(size))
         if isinstance(self.along, str) or not isinstance(self.along, Iterable):
             raise InvalidError(f"along must be a list of names, got {self.along!r} (pass [{self.along!r}])")
         object.__setattr__(self, "along", tuple(_column(name, "along") for name in self.along))
-        if self.along and not (self.min_visible or self.center_visible):
+        if self.along and not (self.min_visible or self.center_visible or self.min_size):
             raise InvalidError(
-                "along needs min_visible above 0 or center_visible: otherwise no box is dropped (pass min_visible=...)"
+                "along needs min_visible or min_size above 0 or center_visible: otherwise no box is dropped"
+                " (pass min_visible=...)"
             )
 
     def _spec(self) -> dict[str, Any]:
@@ -120,6 +130,7 @@ class Boxes:
                 "out_normalized": self.out_normalized,
                 "min_visible": self.min_visible,
                 "center_visible": self.center_visible,
+                "min_size": self.min_size,
                 "along": list(self.along),
             }
         }
@@ -132,6 +143,7 @@ class Boxes:
         text += ", out_normalized=True" if self.out_normalized else ""
         text += f", min_visible={self.min_visible!r}" if self.min_visible else ""
         text += ", center_visible=True" if self.center_visible else ""
+        text += f", min_size={self.min_size!r}" if self.min_size else ""
         text += f", along={list(self.along)!r}" if self.along else ""
         return f"forebay.Boxes({text})"
 

@@ -79,7 +79,8 @@ impl BoxFormat {
 /// [another](Boxes::out_format), or as [shares](Boxes::out_normalized) of its size. Each box is clipped to
 /// its visible part. A box that is not visible at all becomes an empty one at the border, as torchvision's
 /// `ClampBoundingBoxes` makes it, so that boxes and labels stay side by side;
-/// [`min_visible`](Boxes::min_visible) and [`center_visible`](Boxes::center_visible) drop such boxes instead.
+/// [`min_visible`](Boxes::min_visible), [`center_visible`](Boxes::center_visible) and
+/// [`min_size`](Boxes::min_size) drop such boxes instead.
 ///
 /// If an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
 ///
@@ -116,8 +117,15 @@ pub struct Boxes {
     min_visible: f64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     center_visible: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    min_size: f64,
     #[serde(default)]
     along: Vec<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Boxes {
@@ -131,6 +139,7 @@ impl Boxes {
             out_normalized: false,
             min_visible: 0.0,
             center_visible: false,
+            min_size: 0.0,
             along: Vec::new(),
         }
     }
@@ -175,6 +184,14 @@ impl Boxes {
     #[must_use]
     pub fn center_visible(self, center_visible: bool) -> Boxes {
         Boxes { center_visible, ..self }
+    }
+
+    /// The least width and height of a delivered box, in pixels of the delivered image: boxes of which a side
+    /// is shorter are dropped, as with the `min_size` of torchvision's `SanitizeBoundingBoxes`. It is in
+    /// pixels with [`out_normalized`](Boxes::out_normalized) too. Default: 0, which drops no box.
+    #[must_use]
+    pub fn min_size(self, pixels: f64) -> Boxes {
+        Boxes { min_size: pixels, ..self }
     }
 
     /// Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as
@@ -224,7 +241,7 @@ impl Boxes {
 
     /// Whether some boxes may be dropped.
     fn drops(&self) -> bool {
-        self.min_visible > 0.0 || self.center_visible
+        self.min_visible > 0.0 || self.center_visible || self.min_size > 0.0
     }
 
     /// Refuses settings that can never work.
@@ -233,9 +250,13 @@ impl Boxes {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
                 .hint("give the visible share of a box as a number from 0 to 1"));
         }
+        if !(0.0..f64::INFINITY).contains(&self.min_size) {
+            return Err(Error::invalid(format!("boxes with min_size {}", self.min_size))
+                .hint("give the least side of a box in pixels, as a number of 0 or more"));
+        }
         if !self.drops() && !self.along.is_empty() {
             return Err(Error::invalid("`along` names columns, but no boxes are dropped")
-                .hint("set `min_visible` above 0 or `center_visible`, or leave out `along`"));
+                .hint("set `min_visible` or `min_size` above 0 or `center_visible`, or leave out `along`"));
         }
         Ok(())
     }
@@ -271,12 +292,19 @@ impl Boxes {
             }
             let is_hidden = || {
                 share < least
+                    || is_shorter(seen, self.min_size)
                     || self.center_visible && !drawn.shows((left + right) / 2.0, (top + bottom) / 2.0)
             };
             let is_dropped = self.drops() && (area(whole) == 0.0 || is_hidden());
             Ok((!is_dropped).then_some(seen))
         })
     }
+}
+
+/// Whether a side of a box is shorter than `least`, with the sides as they are delivered.
+fn is_shorter(sides: [f64; NUMBERS], least: f64) -> bool {
+    let [left, top, right, bottom] = sides.map(|side| side as f32);
+    f64::from((right - left).min(bottom - top)) < least
 }
 
 fn area([left, top, right, bottom]: [f64; NUMBERS]) -> f64 {
@@ -416,6 +444,23 @@ mod tests {
         let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(kept(&boxes), [true, false, false, false]);
         assert_eq!(kept(&boxes.min_visible(0.5)), [false; 4], "both conditions must hold");
+    }
+
+    #[test]
+    fn a_box_with_a_side_that_is_too_short_is_dropped() {
+        // The crop begins at (10, 5) and is shown at twice the size. The sides are 6 and 8, 4 and 28, none,
+        // and 16 and 2.
+        let stored = [12.0, 6.0, 15.0, 10.0, 5.0, 6.0, 12.0, 20.0, 0.0, 0.0, 9.0, 9.0, 12.0, 9.0, 20.0, 10.0];
+        let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
+        let boxes = Boxes::of("image").min_size(4.0);
+        assert_eq!(kept(&boxes), [true, true, false, false]);
+        assert_eq!(kept(&boxes.clone().out_normalized(true)), [true, true, false, false]);
+        assert_eq!(kept(&boxes.clone().min_visible(0.5)), [true, false, false, false]);
+        assert_eq!(kept(&boxes.min_size(6.0)), [true, false, false, false]);
+        assert_eq!(kept(&Boxes::of("image").min_size(1e-6)), [true, true, false, true]);
+        for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(Boxes::of("image").min_size(wrong).validate().is_err());
+        }
     }
 
     #[test]

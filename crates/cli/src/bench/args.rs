@@ -174,14 +174,14 @@ impl Args {
     pub(super) fn loaders(&self, epochs: Option<u64>) -> Result<Vec<Loader>> {
         let mut options = self.loader.clone();
         if self.until == Until::Rows {
-            options.image.clear();
+            options.decode_nothing();
         }
         if self.until != Until::Batch {
             options.order = Order::Stored;
         }
         let dataset = options.open()?;
         // A misspelt image column is an error, even if images are not decoded.
-        self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
+        self.loader.decoded().try_for_each(|column| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
                 let mut spec = options.spec(Shard::new(rank, self.world)?);

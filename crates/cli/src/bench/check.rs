@@ -66,7 +66,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     }
     // Only undecoded images can be compared, because a random crop differs each time.
     let mut undecoded = args.clone();
-    undecoded.loader.image.clear();
+    undecoded.loader.decode_nothing();
     let loaders = undecoded.loaders(Some(1))?;
     let mut census = args
         .classes_of

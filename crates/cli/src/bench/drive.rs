@@ -13,7 +13,7 @@ use super::accelerator::Accelerator;
 use super::meeting::Meeting;
 use super::pressure::Pressure;
 use super::tally::Lap;
-use super::undecoded;
+use super::undecoded::{self, Undecoded};
 use crate::machine::{self, Clock};
 
 /// The settings of a run.
@@ -36,7 +36,7 @@ pub(super) struct RankRun {
     /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
     pub(super) first_wait: Waits,
     /// The columns of the rank's first batch that hold encoded images.
-    pub(super) undecoded: Vec<String>,
+    pub(super) undecoded: Vec<Undecoded>,
     /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
     /// short.
     pub(super) marks: Vec<Mark>,

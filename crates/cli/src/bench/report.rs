@@ -15,7 +15,7 @@ use super::epochs::{self, BenchEpoch};
 use super::simulated::Simulated;
 use super::sweep::Point;
 use super::tally::{self, Bin, Waits};
-use super::undecoded;
+use super::undecoded::{self, Undecoded};
 use super::verdict;
 use super::workload::HeldDemand;
 use crate::machine::{self, Clock};
@@ -68,7 +68,7 @@ pub(super) struct BenchReport {
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
     /// The columns whose images were delivered encoded.
-    pub(super) undecoded: Vec<String>,
+    pub(super) undecoded: Vec<Undecoded>,
     pub(super) stored_bytes_per_second: f64,
     /// The time from opening the data set to the first batch of the slowest rank.
     pub(super) seconds_to_first_batch: f64,
@@ -202,7 +202,8 @@ impl BenchReport {
         report.verdict = Stats::verdict_of(&stats);
         // Images are counted when they are decoded, which is ahead of the consumer, so they are limited to
         // the rows that arrived.
-        report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
+        report.images =
+            report.stages.decode.items.min(rows.saturating_mul(args.loader.decoded().count() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
         report

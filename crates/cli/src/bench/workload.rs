@@ -35,7 +35,7 @@ use crate::units::{self, bytes, count, percent};
 #[derive(clap::Args, Clone)]
 pub(super) struct WorkloadOptions {
     /// Run a published demand on data of the published shape instead of a URL; the data is made once
-    #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
+    #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image", "clip"])]
     workload: Option<Workload>,
     /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50,
     /// a100 for resnet18]

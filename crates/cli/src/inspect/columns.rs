@@ -229,7 +229,20 @@ fn named(field: &Field) -> String {
 
 fn is_binary(field: &Field, parts: &[String]) -> bool {
     let kind = delivered(field, parts);
-    kind == "binary" || kind.starts_with(COEFFICIENTS)
+    kind == "binary" || kind.starts_with(COEFFICIENTS) || is_in_lists(field.data_type(), parts)
+}
+
+/// Whether a leaf has the binary values of lists, such as the frames of clips.
+fn is_in_lists(of: &DataType, parts: &[String]) -> bool {
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = of else {
+        return false;
+    };
+    match item.data_type() {
+        DataType::Struct(fields) => fields.iter().any(|field| {
+            parts.last() == Some(field.name()) && TypeName(field.data_type()).to_string() == "binary"
+        }),
+        item => TypeName(item).to_string() == "binary" || is_in_lists(item, parts),
+    }
 }
 
 /// Writes the columns, one on each line.

@@ -9,9 +9,10 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use forebay_arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_store::source::shown;
 use rayon::prelude::*;
 
-use super::read::{place, unreadable};
+use super::read::{beside, place, unreadable};
 use super::values::ValueType;
 
 /// Base64 with or without padding.
@@ -144,9 +145,18 @@ fn bytes(form: CellForm, texts: &ArrayRef, table: &Path) -> Result<ArrayRef, (us
 fn meant(form: CellForm, text: &str, table: &Path) -> Result<Vec<u8>> {
     match form {
         CellForm::Path => {
-            let path = table.parent().unwrap_or(Path::new("")).join(text);
-            std::fs::read(&path).map_err(|error| {
-                unreadable(&path, &error).hint("paths are from the folder of the table that names them")
+            let path = beside(table, text.strip_prefix("file://").unwrap_or(text));
+            std::fs::read(&path).map_err(|error| match text {
+                _ if text.starts_with("data:") => {
+                    Error::invalid("this is a data URI, and not the path of a file")
+                        .hint("name the column in --base64")
+                }
+                _ if text.contains("://") && !text.starts_with("file://") => {
+                    let cause = format!("--files reads files of this machine, and this is {}", shown(text));
+                    Error::new(ErrorKind::Unsupported, cause)
+                        .hint("copy the files to a folder, and name their paths from that of the table")
+                }
+                _ => unreadable(&path, &error).hint("paths are from the folder of the table that names them"),
             })
         }
         CellForm::Base64 | CellForm::Value => {

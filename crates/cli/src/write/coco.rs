@@ -1,16 +1,27 @@
 //! Images with the annotations of COCO: one JSON file for all of them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 
 use forebay_base::{Error, ErrorKind, Result};
+use forebay_image::{Instance, Size, compress_instance};
 use rayon::prelude::*;
 use serde::Deserialize;
+use serde_json::{Number, Value};
 
-use super::boxes::{AnnotatedImage, AnnotatedImages, BoxForm};
+use super::boxes::{AnnotatedImage, AnnotatedImages, AnnotatedObject, Coordinates, ObjectForm};
 use super::folder::{self, DiskFile, FoundKind};
-use super::read::{place, read_file, unreadable};
+use super::masks::{MaskForm, ObjectMask};
+use super::read::{json_hint, place, read_file, unreadable};
 use crate::units::counted;
+
+/// The largest float up to which every whole number has a float of its own.
+const MAX_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+/// The numbers of a key point: left, top and its visibility.
+const POINT_NUMBERS: usize = 3;
+/// The fewest numbers of an outline that covers pixels: three points.
+pub(super) const MIN_OUTLINE_NUMBERS: usize = 6;
 
 #[derive(Deserialize)]
 struct Annotations {
@@ -23,108 +34,259 @@ struct Annotations {
 
 #[derive(Deserialize)]
 struct ImageEntry {
-    id: u64,
+    id: Identifier,
     file_name: String,
 }
 
 #[derive(Deserialize)]
 struct Annotation {
     #[serde(default)]
-    id: serde_json::Value,
-    image_id: u64,
-    category_id: u64,
+    id: Value,
+    image_id: Identifier,
+    category_id: Identifier,
     bbox: Option<[f32; 4]>,
     #[serde(default)]
-    iscrowd: u8,
-    segmentation: Option<serde::de::IgnoredAny>,
+    iscrowd: IsCrowd,
+    segmentation: Option<Segmentation>,
+    keypoints: Option<Vec<f32>>,
+}
+
+/// A whole number. Programs that keep numbers as floats write 1.0 for 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "Number")]
+struct Identifier(i64);
+
+/// Whether an annotation is of a crowd: 0 or 1, or a truth value.
+#[derive(Default, Deserialize)]
+#[serde(try_from = "Value")]
+struct IsCrowd(bool);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a segmentation is a list of outlines, or an object with counts and size")]
+enum Segmentation {
+    /// Outlines `x, y, x, y, ...`
+    Outlines(Vec<Vec<f64>>),
+    /// Run lengths, of an image of this height and width.
+    Runs { counts: CocoCounts, size: [u32; 2] },
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum CocoCounts {
+    Numbers(Vec<i64>),
+    Text(String),
 }
 
 #[derive(Deserialize)]
 struct Category {
-    id: u64,
+    id: Identifier,
     name: String,
+}
+
+impl TryFrom<Number> for Identifier {
+    type Error = String;
+
+    fn try_from(number: Number) -> Result<Self, String> {
+        let of_float =
+            |float: f64| (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64);
+        let whole = number.as_i64().or_else(|| number.as_f64().and_then(of_float));
+        whole
+            .map(Identifier)
+            .ok_or_else(|| format!("the identifier {number} is not a whole number of 64 bits"))
+    }
+}
+
+impl fmt::Display for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<Value> for IsCrowd {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Null => Ok(IsCrowd(false)),
+            Value::Bool(is_crowd) => Ok(IsCrowd(*is_crowd)),
+            Value::Number(number) => Ok(IsCrowd(number.as_f64() != Some(0.0))),
+            _ => Err(format!("iscrowd is {value}, and not 0 or 1")),
+        }
+    }
+}
+
+/// The numbers of parts of annotations that are not written, each for one reason.
+#[derive(Default)]
+struct LeftOut {
+    crowds: u64,
+    without_box: u64,
+    /// Outlines without three points.
+    flat: u64,
+    /// Written objects that have no mask.
+    without_mask: u64,
+}
+
+impl LeftOut {
+    /// The remarks on what is left out; masks are written if `has_masks`.
+    fn remarks(&self, has_masks: bool) -> Vec<String> {
+        let noted = [
+            (self.crowds, "left out, since detectors are trained without them", "crowd"),
+            (self.without_box, "left out, since they have no box", "annotation"),
+            (self.flat, "left out, since they have fewer than three points", "outline"),
+            (
+                if has_masks { self.without_mask } else { 0 },
+                "written with masks that cover no pixel",
+                "object",
+            ),
+        ];
+        let noted = noted.iter().filter(|(number, ..)| *number > 0);
+        noted.map(|(number, what, noun)| format!("{what}: {}", counted(*number, noun))).collect()
+    }
 }
 
 /// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
 pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
-    let at = || place(file);
-    let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(at());
-    let read: Annotations = serde_json::from_slice(&read_file(file)?)
-        .map_err(|error| damaged(format!("these are not annotations of COCO: {error}")))?;
-    if read.images.is_empty() {
+    let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(file));
+    let read: Annotations = serde_json::from_slice(&read_file(file)?).map_err(|error| {
+        damaged(format!("these are not annotations of COCO: {error}"))
+            .hint(json_hint(&error, "mend the file there"))
+    })?;
+    let Annotations { images: entries, annotations, categories } = read;
+    if entries.is_empty() {
         return Err(Error::invalid("the annotations list no images")
-            .at(at())
+            .at(place(file))
             .hint("there is nothing to write"));
     }
-    let mut categories: BTreeMap<u64, String> = BTreeMap::new();
-    for Category { id, name } in read.categories {
-        if let Some(other) = categories.insert(id, name.clone()) {
-            let error = damaged(format!("the categories {other:?} and {name:?} have one identifier, {id}"));
-            return Err(error.hint("give each its own: annotations name their category by it"));
-        }
-    }
-    let numbers: HashMap<u64, i64> =
-        categories.keys().enumerate().map(|(number, id)| (*id, number as i64)).collect();
-    let classes: Vec<String> = categories.into_values().collect();
-    let mut images: Vec<AnnotatedImage> = read
-        .images
-        .par_iter()
-        .map(|image| {
-            let path = from.join(&image.file_name);
-            let about = std::fs::metadata(&path).map_err(|error| {
-                unreadable(&path, &error)
-                    .hint("the first argument is the folder of the images that --coco lists")
-            })?;
-            let name = image.file_name.clone();
-            Ok(AnnotatedImage { path, name, bytes: about.len(), boxes: Vec::new(), labels: Vec::new() })
-        })
-        .collect::<Result<_>>()?;
-    let mut places: HashMap<u64, usize> = HashMap::new();
-    for (place, ImageEntry { id, file_name }) in read.images.iter().enumerate() {
+    let (classes, numbers) = numbered(categories).map_err(|error| error.at(place(file)))?;
+    let mut images: Vec<AnnotatedImage> =
+        entries.par_iter().map(|entry| entry.found(from)).collect::<Result<_>>()?;
+    let mut places: HashMap<Identifier, usize> = HashMap::new();
+    for (place, ImageEntry { id, file_name }) in entries.iter().enumerate() {
         if let Some(other) = places.insert(*id, place) {
             let other = &images[other].name;
             let error = damaged(format!("the images {other} and {file_name} have one identifier, {id}"));
             return Err(error.hint("give each its own: annotations name their image by it"));
         }
     }
-    let (mut crowds, mut without_box, mut segments) = (0, 0, 0);
-    for annotation in &read.annotations {
-        let Annotation { id, image_id, category_id, .. } = annotation;
+    let (mut left_out, mut has_masks, mut has_points) = (LeftOut::default(), false, false);
+    for annotation in annotations {
         let unlisted = |cause: String| {
-            damaged(format!("the annotation with the id {id} {cause}"))
+            damaged(format!("the annotation with the id {} {cause}", annotation.id))
                 .hint("add it to the file, or remove the annotation")
         };
+        let Annotation { image_id, category_id, .. } = &annotation;
         let image = places.get(image_id).map(|place| &mut images[*place]);
         let image = image
             .ok_or_else(|| unlisted(format!("is of image {image_id}, which is not among the \"images\"")))?;
         let label = numbers.get(category_id).ok_or_else(|| {
             unlisted(format!("is of category {category_id}, which is not among the \"categories\""))
         })?;
-        segments += u64::from(annotation.segmentation.is_some());
-        match annotation.bbox {
-            _ if annotation.iscrowd != 0 => crowds += 1,
-            None => without_box += 1,
-            Some(pixels) => {
-                image.boxes.push(pixels);
-                image.labels.push(*label);
+        has_masks |= annotation.segmentation.is_some() && !annotation.iscrowd.0;
+        has_points |= annotation.keypoints.is_some() && !annotation.iscrowd.0;
+        let object = annotation.object(*label, &mut left_out).map_err(|error| error.at(place(file)))?;
+        image.objects.extend(object);
+    }
+    let masks = images.iter().flat_map(|image| &image.objects).map(|object| &object.mask);
+    let form = ObjectForm {
+        coordinates: Coordinates::Pixels,
+        masks: has_masks.then(|| MaskForm::of(masks)),
+        point_numbers: has_points.then_some(POINT_NUMBERS),
+        classes,
+    };
+    let mut remarks = left_out.remarks(has_masks);
+    remarks.extend(unlisted_remarks(from, &images)?);
+    Ok(AnnotatedImages::new(images, form, remarks))
+}
+
+/// The names of the classes, and the number of each category.
+fn numbered(categories: Vec<Category>) -> Result<(Vec<String>, HashMap<Identifier, i64>)> {
+    let mut named: BTreeMap<Identifier, String> = BTreeMap::new();
+    for Category { id, name } in categories {
+        if let Some(other) = named.insert(id, name.clone()) {
+            let cause = format!("the categories {other:?} and {name:?} have one identifier, {id}");
+            return Err(Error::new(ErrorKind::Corrupt, cause)
+                .hint("give each its own: annotations name their category by it"));
+        }
+    }
+    let numbers = named.keys().enumerate().map(|(number, id)| (*id, number as i64)).collect();
+    Ok((named.into_values().collect(), numbers))
+}
+
+impl ImageEntry {
+    /// The image without its objects, if its file exists.
+    fn found(&self, from: &Path) -> Result<AnnotatedImage> {
+        let path = from.join(&self.file_name);
+        let about = std::fs::metadata(&path).map_err(|error| {
+            unreadable(&path, &error).hint("the first argument is the folder of the images that --coco lists")
+        })?;
+        Ok(AnnotatedImage { path, name: self.file_name.clone(), bytes: about.len(), objects: Vec::new() })
+    }
+}
+
+impl Annotation {
+    /// The object as it is written; `None` if it is left out.
+    fn object(self, label: i64, left_out: &mut LeftOut) -> Result<Option<AnnotatedObject>> {
+        let bounds = match self.bbox {
+            _ if self.iscrowd.0 => {
+                left_out.crowds += 1;
+                return Ok(None);
+            }
+            None => {
+                left_out.without_box += 1;
+                return Ok(None);
+            }
+            Some(bounds) => bounds,
+        };
+        let points = self.keypoints.unwrap_or_default();
+        let mask = match points.len().is_multiple_of(POINT_NUMBERS) {
+            true => {
+                self.segmentation.map_or(Ok(ObjectMask::NONE), |segmentation| segmentation.mask(left_out))
+            }
+            false => {
+                let cause = format!("{} numbers as keypoints, which are three for each", points.len());
+                Err(Error::new(ErrorKind::Corrupt, cause).hint("write x, y and the visibility of each"))
+            }
+        };
+        let mask = mask.map_err(|error| error.about(&format!("the annotation with the id {}", self.id)))?;
+        left_out.without_mask += u64::from(mask == ObjectMask::NONE);
+        Ok(Some(AnnotatedObject { bounds, label, mask, points }))
+    }
+}
+
+impl Segmentation {
+    fn mask(self, left_out: &mut LeftOut) -> Result<ObjectMask> {
+        match self {
+            Segmentation::Outlines(mut outlines) => {
+                if let Some(odd) = outlines.iter().find(|outline| !outline.len().is_multiple_of(2)) {
+                    let cause = format!("an outline of {} numbers, which are two for each point", odd.len());
+                    return Err(Error::new(ErrorKind::Corrupt, cause).hint("write x and y of each point"));
+                }
+                let before = outlines.len();
+                outlines.retain(|outline| outline.len() >= MIN_OUTLINE_NUMBERS);
+                left_out.flat += (before - outlines.len()) as u64;
+                Ok(ObjectMask::Outlines(outlines))
+            }
+            Segmentation::Runs { counts, size: [height, width] } => {
+                let size = Size { height, width };
+                let counts = match &counts {
+                    CocoCounts::Numbers(counts) => compress_instance(Instance::Counts(counts), size),
+                    CocoCounts::Text(text) => compress_instance(Instance::Text(text.as_bytes()), size),
+                };
+                counts.map(|counts| ObjectMask::Runs { counts, size })
             }
         }
     }
-    let left_out = [
-        (crowds, "crowd", "detectors are trained without them"),
-        (without_box, "annotation without a box", "there is nothing to write of them"),
-        (segments, "outline", "boxes and classes are written"),
-    ];
-    let left_out = left_out.iter().filter(|(number, ..)| *number > 0);
-    let left_out = left_out.map(|(number, noun, why)| format!("left out: {}; {why}", counted(*number, noun)));
+}
+
+/// Remarks on the images of the folder that the annotations do not list, and on hidden files.
+fn unlisted_remarks(from: &Path, images: &[AnnotatedImage]) -> Result<Vec<String>> {
     let found = folder::find(from)?;
     let listed: HashSet<&Path> = images.iter().map(|image| image.path.as_path()).collect();
     let is_unlisted = |file: &&DiskFile| {
         FoundKind::of_name(&file.relative) == Some(FoundKind::Image) && !listed.contains(file.path.as_path())
     };
     let unlisted = found.files.iter().filter(is_unlisted).count() as u64;
-    let unlisted = (unlisted > 0)
+    let remark = (unlisted > 0)
         .then(|| format!("left out, since the annotations do not list them: {}", counted(unlisted, "image")));
-    let remarks = left_out.chain(unlisted).chain(found.hidden_remark()).collect();
-    Ok(AnnotatedImages::new(images, BoxForm::Pixels, classes, remarks))
+    Ok(remark.into_iter().chain(found.hidden_remark()).collect())
 }

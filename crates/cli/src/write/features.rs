@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::masks::MaskForm;
+
 /// The key of the notes that Hugging Face's `datasets` writes and reads.
 const FEATURES_KEY: &str = "huggingface";
 
@@ -18,6 +20,10 @@ pub(super) enum Feature<'a> {
     Value(&'static str),
     /// Lists of boxes, each of four numbers.
     Boxes,
+    /// Lists of masks of objects.
+    Masks(MaskForm),
+    /// Lists of the key points of each object, of this many numbers each.
+    Points(usize),
 }
 
 /// The notes on all columns, which keep the names of classes.
@@ -33,6 +39,11 @@ pub(super) fn notes(columns: &[(&str, Feature<'_>)]) -> HashMap<String, String> 
             Feature::Classes(names) => list(class(names), -1),
             Feature::Value(dtype) => value(dtype),
             Feature::Boxes => list(list(value("float32"), 4), -1),
+            Feature::Masks(MaskForm::Outlines) => list(list(list(value("float64"), -1), -1), -1),
+            Feature::Masks(MaskForm::Runs) => {
+                list(json!({"counts": value("string"), "size": list(value("int64"), 2)}), -1)
+            }
+            Feature::Points(numbers) => list(list(list(value("float32"), *numbers as i64), -1), -1),
         };
         features.insert((*name).to_owned(), note);
     }

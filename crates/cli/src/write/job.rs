@@ -14,7 +14,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::source::{Destination, Resumed, is_inside};
 use parquet::arrow::ArrowWriter;
 use rayon::ThreadPool;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::division::{Division, WrittenPart};
@@ -36,8 +36,8 @@ pub(super) struct Job<'a> {
     /// The seed by which rows are mixed.
     pub(super) shuffle: Option<u64>,
     pub(super) row_group_bytes: Option<u64>,
-    /// Other options that decide what is written.
-    pub(super) options: String,
+    /// The options that decide what is written, by their names.
+    pub(super) options: Value,
     /// The threads that read.
     pub(super) pool: &'a ThreadPool,
 }
@@ -101,7 +101,6 @@ impl Job<'_> {
             "written_by": concat!("forebay ", env!("CARGO_PKG_VERSION")),
             "kind": self.source.kind(),
             "items": division.items(),
-            "shuffle": self.shuffle,
             "row_group_bytes": division.row_group_bytes,
             "options": self.options,
             "fingerprint": format!("{:016x}", division.fingerprint()),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::cells::{self, NamedColumns, WrittenColumn};
 use super::folder::DiskFile;
-use super::read::{place, unreadable};
+use super::read::{json_hint, place, unreadable};
 use super::sizes::{BATCH_ROWS, decompressed};
 use super::source::TableSource;
 use super::values::{Clash, ValueType, from_json};
@@ -167,11 +167,11 @@ fn each_line(
             continue;
         }
         let object: Object = serde_json::from_slice(&line).map_err(|error| {
-            let error = error.to_string();
-            let why = error.split(" at line ").next().unwrap_or(&error);
-            let cause = format!("line {number} is not an object of JSON: {why}");
+            let said = error.to_string();
+            let why = said.split(" at line ").next().unwrap_or(&said);
+            let cause = format!("line {number} is not an object of JSON: {why} at column {}", error.column());
             Error::new(ErrorKind::Corrupt, cause)
-                .hint("each line holds an object, or the file holds one list of them")
+                .hint(json_hint(&error, "each line holds an object, or the file holds one list of them"))
         })?;
         take(object, row)?;
         row += 1;
@@ -188,7 +188,8 @@ fn each_of_list(
     match (failure, read.and_then(|()| deserializer.end())) {
         (Some(error), _) => Err(error),
         (None, Err(error)) => {
-            Err(Error::new(ErrorKind::Corrupt, format!("the list is not of objects of JSON: {error}")))
+            let cause = format!("the list is not of objects of JSON: {error}");
+            Err(Error::new(ErrorKind::Corrupt, cause).hint(json_hint(&error, "mend the file there")))
         }
         (None, Ok(())) => Ok(()),
     }

@@ -14,16 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
-use forebay_arrow::array::{
-    ArrayRef, BinaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
-    Int64Array, RecordBatch, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
-use forebay_arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use forebay_arrow::array::{ArrayRef, RecordBatch};
+use forebay_arrow::datatypes::{Field, Schema, SchemaRef};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde::Deserialize;
 
 use super::folder::{DiskFile, FoundKind};
+use super::mds_values::{MdsEncoding, cut, number};
 use super::read::{beside, place, read_file};
 use super::sizes::BATCH_ROWS;
 use super::source::TableSource;
@@ -64,34 +62,9 @@ struct MdsIndex {
 /// A column that is written.
 struct MdsColumn {
     name: String,
-    encoding: Encoding,
+    encoding: MdsEncoding,
     /// The size of every value in bytes; `None` if each sample states the size of its value.
     bytes: Option<usize>,
-}
-
-/// The form of the values of a column.
-#[derive(Clone)]
-enum Encoding {
-    Text,
-    Bytes,
-    Number(MdsNumber),
-    /// An array of one shape.
-    Tensor(MdsNumber, usize),
-}
-
-/// A type of numbers.
-#[derive(Clone, Copy, PartialEq)]
-enum MdsNumber {
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    UInt8,
-    UInt16,
-    UInt32,
-    UInt64,
-    Float32,
-    Float64,
 }
 
 impl MdsShards {
@@ -129,8 +102,8 @@ impl MdsShards {
         Ok(MdsShards { files, shards, columns, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// Makes a batch of these samples of a shard.
-    fn batch(&self, samples: &[&[u8]]) -> Result<RecordBatch> {
+    /// Makes a batch of these samples of a shard; `first` is the ordinal of the first one.
+    fn batch(&self, samples: &[&[u8]], first: u64) -> Result<RecordBatch> {
         let mut values: Vec<Vec<&[u8]>> = vec![Vec::with_capacity(samples.len()); self.columns.len()];
         for sample in samples {
             let mut sizes = *sample;
@@ -147,10 +120,9 @@ impl MdsShards {
             }
         }
         let arrays = self.columns.iter().zip(values).map(|(column, values)| {
-            column
-                .encoding
-                .array(&values)
-                .map_err(|error| error.at(Place::default().column(column.name.as_str())))
+            column.encoding.array(&values).map_err(|(row, error)| {
+                error.at(Place::default().row(first + row as u64).column(column.name.as_str()))
+            })
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
         RecordBatch::try_new(self.schema.clone(), arrays).or_fail()
@@ -199,7 +171,8 @@ impl TableSource for MdsShards {
             let cause = format!("the shard has {} rows, and its index says {}", samples.len(), shard.samples);
             return Err(Error::new(ErrorKind::Corrupt, cause).hint("copy it again"));
         }
-        samples.chunks(BATCH_ROWS).try_for_each(|samples| take(self.batch(samples)?))
+        let batches = samples.chunks(BATCH_ROWS).zip((0..).step_by(BATCH_ROWS));
+        batches.into_iter().try_for_each(|(samples, first)| take(self.batch(samples, first)?))
     }
 }
 
@@ -248,14 +221,8 @@ impl Shard {
         let columns = column_names.iter().zip(column_encodings).zip(column_sizes);
         columns
             .map(|((name, encoding), bytes)| {
-                let encoding = Encoding::of_text(encoding).ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::Unsupported,
-                        format!("values in the form {encoding:?} are not read"),
-                    )
-                    .at(Place::default().column(name.as_str()))
-                    .hint("str, bytes, json, jpeg, png, numbers and arrays of one shape are")
-                })?;
+                let encoding = MdsEncoding::of_text(encoding)
+                    .map_err(|error| error.at(Place::default().column(name.as_str())))?;
                 if encoding.fixed_bytes().is_some() && encoding.fixed_bytes() != *bytes {
                     return Err(Error::new(
                         ErrorKind::Corrupt,
@@ -266,130 +233,6 @@ impl Shard {
                 Ok(MdsColumn { name: name.clone(), encoding, bytes: *bytes })
             })
             .collect()
-    }
-}
-
-impl Encoding {
-    fn of_text(text: &str) -> Option<Self> {
-        Some(match text {
-            "str" | "json" | "str_int" | "str_float" | "str_decimal" => Encoding::Text,
-            "bytes" | "jpeg" | "png" => Encoding::Bytes,
-            "int" => Encoding::Number(MdsNumber::Int64),
-            _ => match text.strip_prefix("ndarray:") {
-                None => Encoding::Number(MdsNumber::of_text(text)?),
-                Some(form) => {
-                    let (of, shape) = form.split_once(':')?;
-                    let mut sides = shape.split(',').map(|side| side.trim().parse::<usize>().ok());
-                    let length = sides.try_fold(1_usize, |length, side| length.checked_mul(side?))?;
-                    Encoding::Tensor(MdsNumber::of_text(of)?, length)
-                }
-            },
-        })
-    }
-
-    /// The size of a value in bytes, if all values have the same size.
-    fn fixed_bytes(&self) -> Option<usize> {
-        match self {
-            Encoding::Text | Encoding::Bytes => None,
-            Encoding::Number(of) => Some(of.bytes()),
-            Encoding::Tensor(of, length) => of.bytes().checked_mul(*length),
-        }
-    }
-
-    fn data_type(&self) -> DataType {
-        match self {
-            Encoding::Text => DataType::Utf8,
-            Encoding::Bytes => DataType::Binary,
-            Encoding::Number(of) => of.data_type(),
-            Encoding::Tensor(of, length) => DataType::FixedSizeList(item(*of), *length as i32),
-        }
-    }
-
-    fn array(&self, values: &[&[u8]]) -> Result<ArrayRef> {
-        Ok(match self {
-            Encoding::Bytes => Arc::new(BinaryArray::from_iter_values(values)),
-            Encoding::Text => {
-                let texts = values.iter().map(|value| std::str::from_utf8(value));
-                let texts: Vec<&str> = texts
-                    .collect::<Result<_, _>>()
-                    .map_err(|_| Error::new(ErrorKind::Corrupt, "a text is not UTF-8"))?;
-                Arc::new(StringArray::from_iter_values(texts))
-            }
-            Encoding::Number(of) => of.array(&values.concat()),
-            Encoding::Tensor(of, length) => {
-                let items = of.array(&values.concat());
-                Arc::new(FixedSizeListArray::try_new(item(*of), *length as i32, items, None).or_fail()?)
-            }
-        })
-    }
-}
-
-fn item(of: MdsNumber) -> Arc<Field> {
-    Arc::new(Field::new_list_field(of.data_type(), false))
-}
-
-impl MdsNumber {
-    fn of_text(text: &str) -> Option<Self> {
-        Some(match text {
-            "int8" => MdsNumber::Int8,
-            "int16" => MdsNumber::Int16,
-            "int32" => MdsNumber::Int32,
-            "int64" => MdsNumber::Int64,
-            "uint8" => MdsNumber::UInt8,
-            "uint16" => MdsNumber::UInt16,
-            "uint32" => MdsNumber::UInt32,
-            "uint64" => MdsNumber::UInt64,
-            "float32" => MdsNumber::Float32,
-            "float64" => MdsNumber::Float64,
-            _ => return None,
-        })
-    }
-
-    fn bytes(self) -> usize {
-        match self {
-            MdsNumber::Int8 | MdsNumber::UInt8 => 1,
-            MdsNumber::Int16 | MdsNumber::UInt16 => 2,
-            MdsNumber::Int32 | MdsNumber::UInt32 | MdsNumber::Float32 => 4,
-            MdsNumber::Int64 | MdsNumber::UInt64 | MdsNumber::Float64 => 8,
-        }
-    }
-
-    fn data_type(self) -> DataType {
-        match self {
-            MdsNumber::Int8 => DataType::Int8,
-            MdsNumber::Int16 => DataType::Int16,
-            MdsNumber::Int32 => DataType::Int32,
-            MdsNumber::Int64 => DataType::Int64,
-            MdsNumber::UInt8 => DataType::UInt8,
-            MdsNumber::UInt16 => DataType::UInt16,
-            MdsNumber::UInt32 => DataType::UInt32,
-            MdsNumber::UInt64 => DataType::UInt64,
-            MdsNumber::Float32 => DataType::Float32,
-            MdsNumber::Float64 => DataType::Float64,
-        }
-    }
-
-    /// Makes an array of the numbers whose bytes follow each other in `bytes`.
-    fn array(self, bytes: &[u8]) -> ArrayRef {
-        macro_rules! numbers {
-            ($array:ty, $of:ty) => {{
-                let parts = bytes.chunks_exact(size_of::<$of>());
-                let numbers = parts.map(|part| <$of>::from_le_bytes(part.try_into().unwrap_or_default()));
-                Arc::new(<$array>::from_iter_values(numbers))
-            }};
-        }
-        match self {
-            MdsNumber::Int8 => numbers!(Int8Array, i8),
-            MdsNumber::Int16 => numbers!(Int16Array, i16),
-            MdsNumber::Int32 => numbers!(Int32Array, i32),
-            MdsNumber::Int64 => numbers!(Int64Array, i64),
-            MdsNumber::UInt8 => numbers!(UInt8Array, u8),
-            MdsNumber::UInt16 => numbers!(UInt16Array, u16),
-            MdsNumber::UInt32 => numbers!(UInt32Array, u32),
-            MdsNumber::UInt64 => numbers!(UInt64Array, u64),
-            MdsNumber::Float32 => numbers!(Float32Array, f32),
-            MdsNumber::Float64 => numbers!(Float64Array, f64),
-        }
     }
 }
 
@@ -406,17 +249,6 @@ fn divide(raw: &[u8]) -> Result<Vec<&[u8]>> {
         Ok(sample)
     };
     (0..count).map(sample).collect()
-}
-
-/// Takes the first `bytes` bytes of `rest` away; `None` if it has fewer.
-fn cut<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (first, others) = rest.split_at_checked(bytes)?;
-    *rest = others;
-    Some(first)
-}
-
-fn number(bytes: &[u8]) -> u32 {
-    bytes.try_into().map_or(0, u32::from_le_bytes)
 }
 
 fn too_short() -> Error {

@@ -48,6 +48,20 @@ pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     }
 }
 
+/// The next move after text that is not JSON; `otherwise` if the error shows no better one.
+pub(super) fn json_hint<'a>(error: &serde_json::Error, otherwise: &'a str) -> &'a str {
+    match error.to_string() {
+        said if said.starts_with("expected value") || said.starts_with("invalid number") => {
+            "if this is NaN or Infinity, which Python's json writes and JSON does not have, write null"
+        }
+        said if said.contains("hex escape") => {
+            "half of a pair such as \\ud83d\\ude00 is not a character: write both halves, or \\ufffd"
+        }
+        said if said.starts_with("invalid unicode") => "the file is not UTF-8: convert it",
+        _ => otherwise,
+    }
+}
+
 /// The path of a file beside another one.
 pub(super) fn beside(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)

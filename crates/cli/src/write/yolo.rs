@@ -1,8 +1,13 @@
 //! Images with the annotations of YOLO: a text file for each, with a line for each box.
 //!
 //! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path
-//! has no folder `images`. A line has the class, and the middle and the size of the box as shares of the
-//! image.
+//! has no folder `images`. All coordinates are shares of the image. A line has one of these forms:
+//!
+//! ```text
+//! class  x y w h             the middle and the size of a box
+//! class  x y x y x y …       an outline of three or more points
+//! class  x y w h  x y v …    a box and as many key points as `kpt_shape` of data.yaml says
+//! ```
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +15,48 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use rayon::prelude::*;
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::boxes::{AnnotatedImage, AnnotatedImages, BoxForm};
-use super::folder::{self, FoundKind};
+use super::boxes::{AnnotatedImage, AnnotatedImages, AnnotatedObject, Coordinates, ObjectForm};
+use super::coco::MIN_OUTLINE_NUMBERS;
+use super::folder::{self, DiskFile, FoundKind};
+use super::masks::{MaskForm, ObjectMask};
 use super::read::{place, read_file, unreadable};
 use crate::units::counted;
 
 /// The largest share that is accepted: programs round shares to a little above 1.
-const MAX_SHARE: f32 = 1.001;
+const MAX_SHARE: f64 = 1.001;
+/// The number of numbers of a box.
+const BOX_NUMBERS: usize = 4;
+/// The most key points of an object: a larger number is a typing error.
+const MAX_POINTS: i64 = 10_000;
 /// How many folders above the given one the file with the names of the classes is looked for.
 const MAX_FOLDERS_UP: usize = 3;
 
 /// A line of annotations.
 #[derive(Clone, Debug, PartialEq)]
-struct RelativeBox {
+struct YoloLine {
     class: i64,
     /// The number of the line, from 1.
-    line: usize,
-    /// The middle from left and top, width and height, as shares of the image.
-    shares: [f32; 4],
+    number: usize,
+    /// The middle of the box from left and top, its width and height.
+    bounds: [f64; BOX_NUMBERS],
+    /// The points `x, y, x, y, ...` around the object, if the line has them.
+    outline: Vec<f64>,
+    /// The numbers of its key points.
+    points: Vec<f64>,
+}
+
+/// The number of key points of an object, and of the numbers of each: 2, or 3 with its visibility.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PointShape {
+    points: usize,
+    numbers: usize,
+}
+
+/// The content of `data.yaml`.
+#[derive(Default)]
+struct DataFile {
+    names: Option<Vec<String>>,
+    points: Option<PointShape>,
 }
 
 /// The images of a folder with their annotations.
@@ -40,37 +69,31 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
         let error = Error::invalid("the folder holds no images").at(place(from));
         return Err(error.hint("name the folder of the images, such as yolo/images/train"));
     }
-    let read: Vec<Option<Vec<RelativeBox>>> =
-        found.par_iter().map(|image| annotations(&labels_of(&image.path))).collect::<Result<_>>()?;
-    let unlabelled = read.iter().filter(|boxes| boxes.is_none()).count();
+    let DataFile { names, points } = DataFile::find(from)?;
+    let read: Vec<Option<Vec<YoloLine>>> =
+        found.par_iter().map(|image| annotations(&labels_of(&image.path), points)).collect::<Result<_>>()?;
+    let unlabelled = read.iter().filter(|lines| lines.is_none()).count();
     if unlabelled == found.len() {
         let error = Error::new(ErrorKind::NotFound, "no image has a file of annotations");
         let wanted = labels_of(&found[0].path);
         return Err(error.at(place(from)).hint(format!("those of the first would be {}", wanted.display())));
     }
-    let names = names(from)?;
     let has_names = names.is_some();
-    let most = read.iter().flatten().flatten().map(|labelled| labelled.class).max().unwrap_or(-1);
+    let most = read.iter().flatten().flatten().map(|line| line.class).max().unwrap_or(-1);
     let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
-    for (image, boxes) in found.iter().zip(&read) {
-        let unnamed = boxes.iter().flatten().find(|labelled| labelled.class >= classes.len() as i64);
-        if let Some(RelativeBox { class, line, .. }) = unnamed {
-            let last = classes.len() as i64 - 1;
-            let cause = format!("line {line} has the class {class}, and the names are those of 0 to {last}");
-            return Err(Error::new(ErrorKind::Corrupt, cause)
-                .at(place(&labels_of(&image.path)))
-                .hint("name the class in data.yaml, or mend the line"));
-        }
-    }
-    let images = found.into_iter().zip(read).map(|(file, boxes)| {
-        let boxes = boxes.unwrap_or_default();
-        AnnotatedImage {
-            path: file.path,
-            name: file.relative,
-            bytes: file.bytes,
-            labels: boxes.iter().map(|labelled| labelled.class).collect(),
-            boxes: boxes.into_iter().map(|labelled| labelled.shares).collect(),
-        }
+    check_named(&found, &read, classes.len())?;
+    let has_outlines = check_outlines(&found, &read)?;
+    let form = ObjectForm {
+        coordinates: Coordinates::Shares,
+        masks: has_outlines.then_some(MaskForm::Outlines),
+        point_numbers: points.map(|shape| shape.numbers),
+        classes,
+    };
+    let images = found.into_iter().zip(read).map(|(file, lines)| AnnotatedImage {
+        path: file.path,
+        name: file.relative,
+        bytes: file.bytes,
+        objects: lines.unwrap_or_default().into_iter().map(YoloLine::object).collect(),
     });
     if unlabelled > 0 {
         remarks.push(format!(
@@ -81,20 +104,102 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
     if !has_names {
         remarks.push("classes have no names: there is no data.yaml at the images or above them".to_owned());
     }
-    Ok(AnnotatedImages::new(images.collect(), BoxForm::Shares, classes, remarks))
+    Ok(AnnotatedImages::new(images.collect(), form, remarks))
 }
 
-impl RelativeBox {
-    fn of_line(line: usize, text: &str) -> Option<Self> {
+/// All lines, each with the file of its image.
+fn lines<'a>(
+    found: &'a [DiskFile],
+    read: &'a [Option<Vec<YoloLine>>],
+) -> impl Iterator<Item = (&'a DiskFile, &'a YoloLine)> {
+    found.iter().zip(read).flat_map(|(image, lines)| lines.iter().flatten().map(move |line| (image, line)))
+}
+
+/// Refuses a line with a class that has no name.
+fn check_named(found: &[DiskFile], read: &[Option<Vec<YoloLine>>], classes: usize) -> Result<()> {
+    let unnamed = lines(found, read).find(|(_, line)| line.class >= classes as i64);
+    let Some((image, YoloLine { class, number, .. })) = unnamed else { return Ok(()) };
+    let last = classes as i64 - 1;
+    let cause = format!("line {number} has the class {class}, and the names are those of 0 to {last}");
+    Err(Error::new(ErrorKind::Corrupt, cause)
+        .at(place(&labels_of(&image.path)))
+        .hint("name the class in data.yaml, or mend the line"))
+}
+
+/// Whether lines have outlines; refuses some with outlines beside some with boxes alone.
+fn check_outlines(found: &[DiskFile], read: &[Option<Vec<YoloLine>>]) -> Result<bool> {
+    let first = |has: bool| lines(found, read).find(|(_, line)| line.outline.is_empty() != has);
+    match (first(true), first(false)) {
+        (None, _) => Ok(false),
+        (Some(_), None) => Ok(true),
+        (Some((outlined, YoloLine { number: other, .. })), Some((image, YoloLine { number, .. }))) => {
+            let other_file = labels_of(&outlined.path);
+            let cause = format!(
+                "line {number} has only a box, and line {other} of {} has an outline",
+                other_file.display()
+            );
+            Err(Error::invalid(cause)
+                .at(place(&labels_of(&image.path)))
+                .hint("give each object an outline, or write boxes and outlines as two data sets"))
+        }
+    }
+}
+
+impl YoloLine {
+    /// Parses a line, which has key points if their shape is given.
+    fn of_text(number: usize, text: &str, shape: Option<PointShape>) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let class = words.next()?.parse().ok().filter(|class| *class >= 0)?;
-        let mut shares = [0.0; 4];
-        for share in &mut shares {
-            *share = words.next()?.parse().ok().filter(|share| (0.0..=MAX_SHARE).contains(share))?;
+        let numbers: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let is_share = |share: &f64| (0.0..=MAX_SHARE).contains(share);
+        let line = |bounds, outline, points| Some(YoloLine { class, number, bounds, outline, points });
+        if let Some(PointShape { points: count, numbers: width }) = shape {
+            let (bounds, points) = numbers.split_first_chunk::<BOX_NUMBERS>()?;
+            let is_point = |point: &[f64]| {
+                let (coordinates, others) = point.split_at(2);
+                coordinates.iter().all(is_share) && others.iter().all(|number| number.is_finite())
+            };
+            let fits = points.len() == count * width && points.chunks(width).all(is_point);
+            return if fits && bounds.iter().all(is_share) {
+                line(*bounds, Vec::new(), points.to_vec())
+            } else {
+                None
+            };
         }
-        // Some programs add how sure they are of a box.
-        (words.count() <= 1).then_some(RelativeBox { class, line, shares })
+        match numbers.len() {
+            // Some programs add how sure they are of a box.
+            4 | 5 => {
+                let (bounds, _) = numbers.split_first_chunk::<BOX_NUMBERS>()?;
+                if bounds.iter().all(is_share) { line(*bounds, Vec::new(), Vec::new()) } else { None }
+            }
+            MIN_OUTLINE_NUMBERS.. if numbers.len().is_multiple_of(2) && numbers.iter().all(is_share) => {
+                line(around(&numbers), numbers, Vec::new())
+            }
+            _ => None,
+        }
     }
+
+    fn object(self) -> AnnotatedObject {
+        let outlines = if self.outline.is_empty() { Vec::new() } else { vec![self.outline] };
+        AnnotatedObject {
+            bounds: self.bounds.map(|share| share as f32),
+            label: self.class,
+            mask: ObjectMask::Outlines(outlines),
+            points: self.points.into_iter().map(|number| number as f32).collect(),
+        }
+    }
+}
+
+/// The middle and the size of the box around an outline.
+fn around(outline: &[f64]) -> [f64; BOX_NUMBERS] {
+    let side = |first: usize| {
+        let along = outline.iter().skip(first).step_by(2);
+        let (least, most) =
+            along.fold((f64::MAX, f64::MIN), |(least, most), at| (least.min(*at), most.max(*at)));
+        ((least + most) / 2.0, most - least)
+    };
+    let ((x, width), (y, height)) = (side(0), side(1));
+    [x, y, width, height]
 }
 
 /// The file of an image's annotations.
@@ -113,8 +218,8 @@ fn labels_of(image: &Path) -> PathBuf {
     moved.with_extension("txt")
 }
 
-/// The boxes of a file of annotations; `None` if the file does not exist.
-fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
+/// The lines of a file of annotations; `None` if the file does not exist.
+fn annotations(path: &Path, shape: Option<PointShape>) -> Result<Option<Vec<YoloLine>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -122,15 +227,23 @@ fn annotations(path: &Path) -> Result<Option<Vec<RelativeBox>>> {
     };
     let lines =
         text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let boxes = lines.map(|(number, line)| {
-        RelativeBox::of_line(number + 1, line).ok_or_else(|| {
-            let cause =
-                format!("line {} is not a class and four shares of the image, from 0 to 1", number + 1);
-            let error = Error::new(ErrorKind::Unsupported, cause).at(Place::file(path.display().to_string()));
-            error.hint("outlines and key points of YOLO are not read")
+    let lines = lines.map(|(at, line)| {
+        YoloLine::of_text(at + 1, line, shape).ok_or_else(|| {
+            let (form, hint) = match shape {
+                Some(PointShape { points, numbers }) => (
+                    format!("a class, a box and {points} key points of {numbers} numbers each"),
+                    "the number of points and of their numbers is kpt_shape of data.yaml",
+                ),
+                None => (
+                    "a class and a box of four shares, or an outline of three or more points".to_owned(),
+                    "key points need their kpt_shape in data.yaml",
+                ),
+            };
+            let cause = format!("line {} is not {form}, in shares of the image from 0 to 1", at + 1);
+            Error::new(ErrorKind::Corrupt, cause).at(Place::file(path.display().to_string())).hint(hint)
         })
     });
-    boxes.collect::<Result<_>>().map(Some)
+    lines.collect::<Result<_>>().map(Some)
 }
 
 /// The file that names the classes: `data.yaml`, or else the only file of YAML in a folder.
@@ -152,31 +265,59 @@ fn data_file(from: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The names of the classes, from the file at the images or a few folders above.
-fn names(from: &Path) -> Result<Option<Vec<String>>> {
-    let Some(path) = data_file(from)? else { return Ok(None) };
-    let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
-    let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
-    let documents =
-        YamlLoader::load_from_str(&text).map_err(|error| damaged(format!("this is not YAML: {error}")))?;
-    let named = documents.first().map(|document| &document["names"]);
+impl DataFile {
+    /// Reads the file at the images or a few folders above, if there is one.
+    fn find(from: &Path) -> Result<DataFile> {
+        let Some(path) = data_file(from)? else { return Ok(DataFile::default()) };
+        let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
+        let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
+        let documents = YamlLoader::load_from_str(&text)
+            .map_err(|error| damaged(format!("this is not YAML: {error}")))?;
+        let document = documents.first().unwrap_or(&Yaml::BadValue);
+        let names = names(&document["names"]).map_err(damaged)?;
+        let points = PointShape::of_yaml(&document["kpt_shape"]).map_err(|cause| {
+            damaged(cause).hint("write the number of key points, and 2 or 3 for their numbers: [17, 3]")
+        })?;
+        Ok(DataFile { names: Some(names), points })
+    }
+}
+
+impl PointShape {
+    fn of_yaml(yaml: &Yaml) -> Result<Option<PointShape>, String> {
+        let numbers = match yaml {
+            Yaml::BadValue | Yaml::Null => return Ok(None),
+            Yaml::Array(numbers) => &numbers[..],
+            _ => &[],
+        };
+        let number = |at: usize| numbers.get(at).and_then(Yaml::as_i64);
+        match (number(0), number(1), numbers.len()) {
+            (Some(points @ 1..=MAX_POINTS), Some(numbers @ 2..=3), 2) => {
+                Ok(Some(PointShape { points: points as usize, numbers: numbers as usize }))
+            }
+            _ => Err("kpt_shape is not two numbers".to_owned()),
+        }
+    }
+}
+
+/// The names of the classes.
+fn names(yaml: &Yaml) -> Result<Vec<String>, String> {
     let name = |name: &Yaml| match name {
         Yaml::String(name) => Ok(name.clone()),
         Yaml::Integer(number) => Ok(number.to_string()),
         Yaml::Boolean(truth) => Ok(truth.to_string()),
-        _ => Err(damaged("the name of a class is not text".to_owned())),
+        _ => Err("the name of a class is not text".to_owned()),
     };
-    match named {
-        Some(Yaml::Array(names)) => names.iter().map(name).collect::<Result<_>>().map(Some),
-        Some(Yaml::Hash(names)) => {
+    match yaml {
+        Yaml::Array(names) => names.iter().map(name).collect(),
+        Yaml::Hash(names) => {
             let numbered = (0..names.len() as i64).map(|class| {
                 let quoted = Yaml::String(class.to_string());
                 let found = names.get(&Yaml::Integer(class)).or_else(|| names.get(&quoted));
-                name(found.ok_or_else(|| damaged(format!("the class {class} has no name")))?)
+                name(found.ok_or_else(|| format!("the class {class} has no name"))?)
             });
-            numbered.collect::<Result<_>>().map(Some)
+            numbered.collect()
         }
-        _ => Err(damaged("it does not name the classes".to_owned())),
+        _ => Err("it does not name the classes".to_owned()),
     }
 }
 
@@ -185,12 +326,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_class_and_four_shares() {
-        let half = RelativeBox::of_line(1, "3 0.5 0.25 0.5 0.5").unwrap();
-        assert_eq!((half.class, half.shares), (3, [0.5, 0.25, 0.5, 0.5]));
-        assert_eq!(RelativeBox::of_line(1, "3 0.5 0.25 0.5 0.5 0.99"), Some(half));
-        for line in ["", "x 0 0 1 1", "-1 0 0 1 1", "1 0 0 1", "1 0 0 1 nan", "1 0 0 1 1 0 0 1"] {
-            assert_eq!(RelativeBox::of_line(1, line), None, "{line}");
+    fn a_line_is_a_class_and_a_box_or_an_outline() {
+        let half = YoloLine::of_text(1, "3 0.5 0.25 0.5 0.5", None).unwrap();
+        assert_eq!((half.class, half.bounds), (3, [0.5, 0.25, 0.5, 0.5]));
+        assert_eq!(YoloLine::of_text(1, "3 0.5 0.25 0.5 0.5 0.99", None), Some(half));
+        let outlined = YoloLine::of_text(2, "0 0.25 0.5 0.75 0.5 0.5 1", None).unwrap();
+        assert_eq!(outlined.bounds, [0.5, 0.75, 0.5, 0.5]);
+        assert_eq!(outlined.outline, [0.25, 0.5, 0.75, 0.5, 0.5, 1.0]);
+        for line in
+            ["", "x 0 0 1 1", "-1 0 0 1 1", "1 0 0 1", "1 0 0 1 nan", "1 0 0 1 1 0 0 1", "1 0 0 1 1 2 0"]
+        {
+            assert_eq!(YoloLine::of_text(1, line, None), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_as_many_key_points_as_the_data_file_says() {
+        let shape = Some(PointShape { points: 2, numbers: 3 });
+        let line = YoloLine::of_text(1, "1 0.5 0.5 0.5 0.5 0.25 0.5 2 0 0 0", shape).unwrap();
+        assert_eq!((line.bounds, line.outline.len()), ([0.5; 4], 0));
+        assert_eq!(line.points, [0.25, 0.5, 2.0, 0.0, 0.0, 0.0]);
+        for line in ["1 0.5 0.5 0.5 0.5", "1 0.5 0.5 0.5 0.5 0 0 0", "1 0.5 0.5 0.5 0.5 2 0 0 0 0 0"] {
+            assert_eq!(YoloLine::of_text(1, line, shape), None, "{line}");
+        }
+        let of_text = |text: &str| PointShape::of_yaml(&YamlLoader::load_from_str(text).unwrap()[0]);
+        assert_eq!(of_text("[2, 3]"), Ok(shape));
+        assert_eq!(of_text("~"), Ok(None));
+        for text in ["3", "[2]", "[2, 4]", "[0, 3]", "[2, 3, 1]"] {
+            assert!(of_text(text).is_err(), "{text}");
         }
     }
 

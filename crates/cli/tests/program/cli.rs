@@ -7,7 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use forebay::arrow::array::{ArrayRef, BinaryArray, ListArray, RecordBatch};
+use forebay::arrow::buffer::OffsetBuffer;
+use forebay::arrow::datatypes::{DataType, Field};
+use forebay_image::encode_jpeg;
+use parquet::arrow::ArrowWriter;
 use parquet::data_type::FixedLenByteArrayType;
+use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::record::RowAccessor;
@@ -258,11 +264,11 @@ fn hostile(dir: &Path) -> PathBuf {
     let columns = [("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd), ("image", image)];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let path = dir.join("bad\u{202e}.parquet");
-    let properties = parquet::file::properties::WriterProperties::builder()
+    let properties = WriterProperties::builder()
         .set_created_by("writer\u{9b}31m\r\nfingerprint forged".to_owned())
         .build();
     let file = std::fs::File::create(&path).unwrap();
-    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     path
@@ -410,6 +416,65 @@ fn bench_says_that_images_were_not_decoded_and_how_they_are() {
         let said = succeed(&format!("{line} {more}"));
         assert!(!said.contains("Nothing was decoded"), "{more}: {said}");
     }
+}
+
+/// Makes a folder of rows that have lists of two to four images, in a column with a dictionary.
+fn clips() -> (TempDir, PathBuf) {
+    let temp = TempDir::new().unwrap();
+    let image = |seed: usize| {
+        let mut state = seed as u32;
+        let noise = (0..48 * 32 * 3).map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        encode_jpeg(&noise.collect::<Vec<_>>(), 48, 32, 90).unwrap()
+    };
+    let lengths: Vec<usize> = (0..24).map(|row| 2 + row % 3).collect();
+    let images = BinaryArray::from_iter_values((0..lengths.iter().sum()).map(image));
+    let item = Arc::new(Field::new_list_field(DataType::Binary, true));
+    let lists = ListArray::new(item, OffsetBuffer::from_lengths(lengths), Arc::new(images), None);
+    let batch = RecordBatch::try_from_iter([("frames", Arc::new(lists) as ArrayRef)]).unwrap();
+    let file = std::fs::File::create(temp.path().join("clips.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let dir = temp.path().to_owned();
+    (temp, dir)
+}
+
+#[test]
+fn lists_of_images_are_decoded_to_clips() {
+    let (_temp, dir) = clips();
+    let line = format!("bench {} --batch-size 4 --memory 64MB", dir.display());
+    let said = succeed(&line);
+    assert!(said.contains("--clip frames=rrc224,frames=8"), "{said}");
+    assert_eq!(json(&line)["undecoded"], serde_json::json!(["frames"]));
+    for how in
+        ["rrc32,frames=2,layout=NCTHW --float", "center32,at_most=4,stride=2", "rrc32,frames=8,draws=alone"]
+    {
+        let report = json(&format!("{line} --clip frames={how}"));
+        assert_eq!((&report["rows"], &report["images"]), (&24.into(), &24.into()), "{how}: {report}");
+        assert_eq!(report["undecoded"], serde_json::json!([]));
+    }
+    let checked = json(&format!("{line} --clip frames=rrc32,frames=2 --check-order"));
+    assert_eq!(checked["order_check"]["rows"]["once"], 24, "{checked}");
+    assert!(json(&format!("plan {} --clip frames=rrc32,frames=2", dir.display()))["ranks"].is_array());
+    let advice = json(&format!("inspect {}", dir.display()))["advice"].to_string();
+    assert!(advice.contains("frames.list.item\\\" begins with a dictionary"), "{advice}");
+    for (more, words) in [
+        ("--clip frames=rrc32", "at_most"),
+        ("--clip frames=rrc32,frames=0", "frames of 0"),
+        ("--clip frames=rrc32,many=2", "is not COLUMN=HOW"),
+        ("--clip frame=rrc32,frames=2", "frame"),
+        ("--clip frames=rrc32,frames=2 --image frames=rrc32", "--clip frames=... is given twice"),
+        ("--float", "--clip <COLUMN=HOW>"),
+    ] {
+        assert!(refused(&format!("{line} {more}")).contains(words), "{more}");
+    }
+    let (_temp, dir) = pictures();
+    // A window lies within one of the six row groups of ten rows.
+    let line = format!("bench {} --columns image --window 4 --batch-size 3", dir.display());
+    assert_eq!(json(&format!("{line} --clip image=rrc32,frames=2"))["rows"], 42);
 }
 
 #[test]

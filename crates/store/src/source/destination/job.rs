@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use forebay_arrow::fail::{Foreign, OrFail};
 use forebay_base::{Error, Result};
+use serde_json::Value;
 
 use super::{Destination, HIDDEN, JOB, Where, object_path};
 
@@ -33,7 +34,7 @@ impl Destination {
             Where::Remote { .. } => {
                 match self.remote_record().await? {
                     // A store has no locks: the other job may be at work.
-                    Some(earlier) if earlier != record => return Err(self.of_another()),
+                    Some(earlier) if earlier != record => return Err(self.of_another(&earlier, record)),
                     Some(_) => {}
                     None => {
                         self.check_empty().await?;
@@ -72,7 +73,7 @@ impl Destination {
         complete.retain(|name| name != JOB && name != HIDDEN && !name.ends_with(Self::UNFINISHED));
         if earlier != record {
             if !complete.is_empty() {
-                return Err(self.of_another());
+                return Err(self.of_another(&earlier, record));
             }
             // The other job has completed nothing, and this one begins anew.
             for name in names(&hidden).iter().filter(|name| name.ends_with(Self::UNFINISHED)) {
@@ -102,8 +103,8 @@ impl Destination {
     }
 
     /// The error of a place that belongs to another job.
-    fn of_another(&self) -> Error {
-        let cause = "the folder has the files of another run: of other files, or with other options";
+    fn of_another(&self, earlier: &str, record: &str) -> Error {
+        let cause = format!("the folder has the files of another run: {}", difference(earlier, record));
         Error::invalid(cause)
             .at(self.place(""))
             .hint("repeat that command, name another folder, or delete this one to begin anew")
@@ -156,6 +157,41 @@ impl Destination {
     }
 }
 
+/// In which way the job of the record `earlier` differs from that of `now`. Records are JSON, and may have
+/// the `options` of the command by their names, and who it was `written_by`.
+fn difference(earlier: &str, now: &str) -> String {
+    let parsed = |record: &str| serde_json::from_str(record).unwrap_or(Value::Null);
+    let (earlier, now): (Value, Value) = (parsed(earlier), parsed(now));
+    let named = now["options"].as_object().into_iter().flatten();
+    let mut others = named.filter_map(|(name, value)| Some((name, earlier["options"].get(name)?, value)));
+    match others.find(|(_, before, value)| before != value) {
+        Some((name, before, value)) => format!("{}, and not {}", given(name, before), given(name, value)),
+        None => match (&earlier["written_by"], &now["written_by"]) {
+            (Value::String(before), Value::String(now)) if before != now => {
+                format!("written by {before}, and not by {now}")
+            }
+            _ if earlier["options"] == now["options"] => {
+                "of other files, or of files that changed".to_owned()
+            }
+            _ => "of other files, or with other options".to_owned(),
+        },
+    }
+}
+
+/// An option as a user gives it.
+fn given(name: &str, value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match value {
+        Value::Null | Value::Bool(false) => format!("without {name}"),
+        Value::Array(values) if values.is_empty() => format!("without {name}"),
+        Value::Bool(true) => format!("with {name}"),
+        Value::Array(values) => {
+            format!("with {name} {}", values.iter().map(text).collect::<Vec<_>>().join(","))
+        }
+        _ => format!("with {name} {}", text(value)),
+    }
+}
+
 /// The names of the files in a folder of this machine, if there is one.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -195,6 +231,28 @@ mod tests {
         assert!(!folder.join(HIDDEN).exists());
         drop(again);
         assert!(block_on(destination.resume("another")).is_err());
+    }
+
+    #[test]
+    fn the_difference_of_two_jobs_is_named() {
+        let record = |options: &str, version: u32, files: u32| {
+            format!(r#"{{"options": {{{options}}}, "written_by": "v{version}", "files": {files}}}"#)
+        };
+        let first = record(r#""--seed": 7, "--text": ["a", "b"], "--yolo": true, "--coco": null"#, 1, 1);
+        for (options, said) in [
+            (r#""--seed": 8, "--text": []"#, "with --seed 7, and not with --seed 8"),
+            (r#""--seed": 7, "--text": []"#, "with --text a,b, and not without --text"),
+            (r#""--seed": 7, "--yolo": false"#, "with --yolo, and not without --yolo"),
+            (r#""--seed": 7, "--coco": "x.json""#, "without --coco, and not with --coco x.json"),
+            (r#""--seed": 7"#, "of other files, or with other options"),
+        ] {
+            assert_eq!(difference(&first, &record(options, 1, 1)), said);
+        }
+        let (options, versions) = (r#""--seed": 7"#, [(1, 2), (2, 1)]);
+        let said = versions
+            .map(|(version, files)| difference(&record(options, 1, 1), &record(options, version, files)));
+        assert_eq!(said, ["of other files, or of files that changed", "written by v1, and not by v2"]);
+        assert_eq!(difference("one", &first), "of other files, or with other options");
     }
 
     #[test]

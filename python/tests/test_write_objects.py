@@ -1,0 +1,231 @@
+"""Masks and key points of COCO and YOLO, as ``forebay write`` writes them and loaders read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_write import picture, refused, start, write
+
+import forebay as fb
+
+HEIGHT, WIDTH = 32, 48
+SQUARE = [8.0, 6.0, 20.0, 6.0, 20.0, 18.0, 8.0, 18.0]
+SMALL = [30.0, 20.0, 36.0, 20.0, 36.0, 26.0, 30.0, 26.0]
+POINTS = [10, 8, 2, 18, 16, 1, 0, 0, 0]
+
+
+def mask_of(*outlines: list[float]) -> np.ndarray[Any, Any]:
+    """Rectangles, of which the right and lower sides are outside."""
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    for left, top, right, _, _, bottom, *_ in outlines:
+        mask[int(top) : int(bottom), int(left) : int(right)] = 1
+    return mask
+
+
+def counts(mask: np.ndarray[Any, Any]) -> list[int]:
+    pixels = mask.T.ravel()
+    ends = np.flatnonzero(np.diff(pixels)) + 1
+    lengths: list[int] = np.diff(np.concatenate([[0], ends, [pixels.size]])).tolist()
+    return [0, *lengths] if pixels[0] else lengths
+
+
+def compressed(lengths: list[int]) -> str:
+    """Run lengths as the C code of pycocotools writes them."""
+    text = ""
+    for at, number in enumerate(lengths):
+        number -= lengths[at - 2] if at > 2 else 0
+        more = True
+        while more:
+            group = number & 0x1F
+            number >>= 5
+            more = number != -1 if group & 0x10 else number != 0
+            text += chr((group | (0x20 if more else 0)) + 48)
+    return text
+
+
+class Coco:
+    """A folder of three images and the annotations of COCO for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "images"
+        self.file = folder / "instances.json"
+        self.folder.mkdir()
+        self.annotations: list[dict[str, Any]] = []
+        for number in range(3):
+            (self.folder / f"{number}.png").write_bytes(picture(number, "PNG"))
+
+    def add(self, image: float, **fields: Any) -> Coco:
+        box = [8, 6, 12, 12]
+        annotation = {"id": len(self.annotations) + 1, "image_id": image, "category_id": 1, "bbox": box, "iscrowd": 0}
+        self.annotations.append(annotation | fields)
+        return self
+
+    def save(self, **more: Any) -> Path:
+        images = [{"id": number, "file_name": f"{number}.png"} for number in range(3)]
+        about = {"images": images, "categories": [{"id": 1, "name": "cat"}], "annotations": self.annotations}
+        self.file.write_text(json.dumps(about | more))
+        return self.file
+
+
+@pytest.fixture
+def coco(tmp_path: Path) -> Coco:
+    return Coco(tmp_path)
+
+
+def crop() -> fb.Image:
+    """The middle of the image, 24 x 24 pixels of it, mirrored."""
+    return fb.Image.center_crop(24, resize=HEIGHT).flip(1.0)
+
+
+def loaded(out: Path, image: fb.Image, **decode: Any) -> list[dict[str, Any]]:
+    """The rows of a data set, in their order."""
+    loader = fb.Loader(out, decode={"image": image, **decode}, batch_size=1, shuffle=None)
+    return [{name: batch[name][0] for name in batch} for batch in loader]
+
+
+def cropped(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return mask[4:28, 12:36][:, ::-1]
+
+
+def test_outlines_and_key_points_of_coco_follow_crops(coco: Coco, tmp_path: Path) -> None:
+    coco.add(0, segmentation=[SQUARE, SMALL], keypoints=POINTS, num_keypoints=2)
+    coco.add(2, segmentation=[SMALL, [1, 2, 3, 4]])
+    coco.add(2, segmentation=[])
+    process = start(coco.folder, tmp_path / "out", "--coco", coco.save())
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "fewer than three points: 1 outline" in err and "cover no pixel: 1 object" in err
+    table = pq.read_table(tmp_path / "out")
+    assert table.column_names == ["image", "boxes", "labels", "masks", "keypoints", "path"]
+    assert table["masks"].to_pylist() == [[[SQUARE, SMALL]], [], [[SMALL], []]]
+    assert table["keypoints"].to_pylist() == [[[[10, 8, 2], [18, 16, 1], [0, 0, 0]]], [], [[], []]]
+    features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+    assert features["keypoints"]["feature"]["feature"]["length"] == 3
+    boxes = fb.Boxes(of="image", format="xywh", min_visible=0.1, along=["labels", "masks", "keypoints"])
+    following = {"boxes": boxes, "masks": fb.Masks(of="image"), "keypoints": fb.Keypoints(of="image")}
+    rows = loaded(tmp_path / "out", crop(), **following)
+    np.testing.assert_array_equal(rows[0]["masks"][0], cropped(mask_of(SQUARE, SMALL)))
+    assert [len(row["masks"]) for row in rows] == [1, 0, 2]
+    np.testing.assert_array_equal(rows[2]["masks"], [cropped(mask_of(SMALL)), np.zeros((24, 24))])
+    # A point at x = 10 is 2 pixels left of the crop, which is mirrored.
+    np.testing.assert_allclose(rows[0]["keypoints"][0], [[25, 4, 2], [17, 12, 1], [35, -4, 0]])
+    np.testing.assert_allclose(rows[0]["boxes"], [[16, 2, 8, 12]])
+
+
+@pytest.mark.parametrize("form", ["numbers", "text"])
+def test_run_lengths_of_coco_are_masks_beside_outlines(form: str, coco: Coco, tmp_path: Path) -> None:
+    runs = counts(mask_of(SQUARE))
+    segmentation = {"counts": compressed(runs) if form == "text" else runs, "size": [HEIGHT, WIDTH]}
+    coco.add(0, segmentation=segmentation).add(0, segmentation=[SMALL, SQUARE]).add(1)
+    crowd = {"counts": [3], "size": [1, 3]}
+    coco.add(1, segmentation=crowd, iscrowd=True)
+    write(coco.folder, tmp_path / "out", "--coco", coco.save())
+    table = pq.read_table(tmp_path / "out")
+    assert table.schema.field("masks").type.value_type.field("counts").type == pa.string()
+    both = compressed(counts(mask_of(SQUARE, SMALL)))
+    size = [HEIGHT, WIDTH]
+    none = compressed([HEIGHT * WIDTH])
+    assert table["masks"].to_pylist() == [
+        [{"counts": compressed(runs), "size": size}, {"counts": both, "size": size}],
+        [{"counts": none, "size": size}],
+        [],
+    ]
+    rows = loaded(tmp_path / "out", crop(), masks=fb.Masks(of="image"))
+    np.testing.assert_array_equal(rows[0]["masks"], [cropped(mask_of(SQUARE)), cropped(mask_of(SQUARE, SMALL))])
+
+
+def test_identifiers_of_coco_may_be_floats(coco: Coco, tmp_path: Path) -> None:
+    coco.add(2.0, id=7.0, category_id=1.0, iscrowd=0.0)
+    write(coco.folder, tmp_path / "out", "--coco", coco.save(categories=[{"id": 1.0, "name": "cat"}]))
+    assert pq.read_table(tmp_path / "out")["labels"].to_pylist() == [[], [], [0]]
+    coco.annotations[0]["image_id"] = 2.5
+    error = refused(coco.folder, tmp_path / "out2", "--coco", coco.save())
+    assert "the identifier 2.5 is not a whole number of 64 bits at line 1 column" in error
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, "the annotation with the id 1: an outline of 7 numbers"),
+        ({"keypoints": [1, 2]}, "the annotation with the id 1: 2 numbers as keypoints"),
+        ({"segmentation": {"counts": [1, 2], "size": [32, 48]}}, "the annotation with the id 1: run lengths of 3 pixels"),
+        ({"segmentation": {"counts": [6], "size": [2, 3]}}, "0.png: object 0: a mask of 3x2 pixels for an image of 48x32"),
+        ({"segmentation": "x"}, "a segmentation is a list of outlines, or an object with counts and size at line 1 column"),
+        ({"iscrowd": "yes"}, 'iscrowd is "yes", and not 0 or 1 at line 1 column'),
+        ({"bbox": [float("nan"), 1, 2, 3]}, "if this is NaN or Infinity"),
+    ],
+)
+def test_damaged_annotations_of_coco_are_refused(fields: dict[str, Any], words: str, coco: Coco, tmp_path: Path) -> None:
+    coco.add(0, **fields)
+    assert words in refused(coco.folder, tmp_path / "out", "--coco", coco.save())
+
+
+def test_another_mask_is_another_job(coco: Coco, tmp_path: Path) -> None:
+    coco.add(0, segmentation=[SQUARE], keypoints=POINTS)
+    write(coco.folder, tmp_path / "out", "--coco", coco.save())
+    assert write(coco.folder, tmp_path / "out", "--coco", coco.file)["files_before"] == 1
+    coco.annotations[0]["segmentation"] = [SMALL]
+    assert "another run" in refused(coco.folder, tmp_path / "out", "--coco", coco.save())
+    coco.annotations[0] |= {"segmentation": [SQUARE], "keypoints": [1, *POINTS[1:]]}
+    assert "another run" in refused(coco.folder, tmp_path / "out", "--coco", coco.save())
+
+
+class Yolo:
+    """A folder of two images of YOLO's layout."""
+
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self.images, self.labels = folder / "set/images/train", folder / "set/labels/train"
+        self.images.mkdir(parents=True)
+        self.labels.mkdir(parents=True)
+        for number in range(2):
+            (self.images / f"{number}.png").write_bytes(picture(number, "PNG"))
+        self.data = folder / "set/data.yaml"
+        self.data.write_text(f"names: [cat]\n{more}")
+
+    def label(self, image: int, *lines: str) -> None:
+        (self.labels / f"{image}.txt").write_text("\n".join(lines))
+
+
+def shares(outline: list[float]) -> str:
+    return " ".join(f"{number / (HEIGHT if at % 2 else WIDTH):.6f}" for at, number in enumerate(outline))
+
+
+def test_outlines_of_yolo_are_masks_and_boxes(tmp_path: Path) -> None:
+    yolo = Yolo(tmp_path)
+    yolo.label(0, f"0 {shares(SQUARE)}", f"0 {shares(SMALL)}")
+    yolo.label(1)
+    write(yolo.images, tmp_path / "out", "--yolo")
+    table = pq.read_table(tmp_path / "out")
+    assert table.column_names == ["image", "boxes", "labels", "masks", "path"]
+    np.testing.assert_allclose(table["boxes"].to_pylist()[0], [[8, 6, 12, 12], [30, 20, 6, 6]], atol=1e-3)
+    np.testing.assert_allclose(table["masks"].to_pylist()[0], [[SQUARE], [SMALL]], atol=1e-3)
+    rows = loaded(tmp_path / "out", crop(), masks=fb.Masks(of="image"))
+    np.testing.assert_array_equal(rows[0]["masks"], [cropped(mask_of(SQUARE)), cropped(mask_of(SMALL))])
+    yolo.label(1, "", "0 0.5 0.5 0.1 0.1")
+    error = refused(yolo.images, tmp_path / "out2", "--yolo")
+    assert "1.txt: line 2 has only a box, and line 1 of" in error and "0.txt has an outline" in error
+
+
+def test_key_points_of_yolo_follow_crops(tmp_path: Path) -> None:
+    yolo = Yolo(tmp_path, "kpt_shape: [2, 3]\n")
+    yolo.label(0, "0 0.291667 0.375 0.25 0.375 0.208333 0.25 2 0.375 0.5 1")
+    write(yolo.images, tmp_path / "out", "--yolo")
+    table = pq.read_table(tmp_path / "out")
+    np.testing.assert_allclose(table["keypoints"].to_pylist()[0], [[[10, 8, 2], [18, 16, 1]]], atol=1e-3)
+    rows = loaded(tmp_path / "out", crop(), keypoints=fb.Keypoints(of="image"))
+    np.testing.assert_allclose(rows[0]["keypoints"][0], [[25, 4, 2], [17, 12, 1]], atol=1e-3)
+    yolo.label(0, "0 0.5 0.5 0.25 0.25 0.5 0.5 2")
+    error = refused(yolo.images, tmp_path / "out2", "--yolo")
+    assert "0.txt: line 1 is not a class, a box and 2 key points of 3 numbers each" in error and "kpt_shape" in error
+    yolo.data.write_text("names: [cat]\nkpt_shape: [2, 2]\n")
+    yolo.label(0, "0 0.5 0.5 0.25 0.25 0.5 0.5 0.25 0.25")
+    write(yolo.images, tmp_path / "out3", "--yolo")
+    assert pq.read_table(tmp_path / "out3")["keypoints"].to_pylist()[0] == [[[24, 16], [12, 8]]]
+    yolo.data.write_text("names: [cat]\nkpt_shape: 17\n")
+    assert "kpt_shape is not two numbers" in refused(yolo.images, tmp_path / "out2", "--yolo")
