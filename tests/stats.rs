@@ -22,7 +22,8 @@ const NAMED: usize = 19;
 /// How many rounds of runs there may be; one of them must succeed.
 const ROUNDS: usize = 5;
 
-/// How much longer a slow training step is than the wait for its batch. The loop may wait for 2 % of the time.
+/// How much longer a slow training step is than the wait for its batch. The loop may wait for 2 % of the
+/// time.
 const BESIDE: u32 = 80;
 
 /// The share of waiting that may be unaccounted for.
@@ -87,8 +88,8 @@ fn remote(dir: &TempDir, link: Link) -> (FaultServer, Dataset) {
     (server, dataset)
 }
 
-/// Reads an epoch with a training step for each batch, which is told how long its batch took. Returns how long
-/// `next()` and the steps took, in seconds by the test's own clock.
+/// Reads an epoch with a training step for each batch, which is told how long its batch took. Returns how
+/// long `next()` and the steps took, in seconds by the test's own clock.
 fn consumed(loader: &Loader, mut step: impl FnMut(Duration)) -> (f64, f64) {
     let (mut epoch, mut waited, mut trained) = (loader.epoch(0), 0.0, 0.0);
     loop {

@@ -24,9 +24,9 @@ import forebay as fb
 ROWS = 1_000
 # The most bytes that the tests have on disk at a time.
 WRITTEN = 3 << 30
-# A program that runs for so many seconds hangs: they are far more than any takes, also on a busy machine.
+# The seconds after which a program hangs. No program of the tests takes as long, also on a busy machine.
 PATIENCE = 1800
-# Seconds within which comes what idle cores do at once, however busy they are.
+# The seconds within which a busy machine has done what an idle one does at once.
 SOON = 120
 
 # Every process starts its own cluster, and never joins one that another program has started on this machine
@@ -159,7 +159,7 @@ def foreign() -> Path:
 
 
 def until(holds: Callable[[], object], seconds: float = SOON) -> bool:
-    """Waits until a condition holds, and returns whether it did within so many seconds."""
+    """Waits until a condition holds, and returns whether it did within these seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -39,7 +39,8 @@ const ARRAY_OVERHEAD_BYTES: u64 = 4096;
 /// The size of the largest file that is changed at random, in bytes.
 const MAX_MUTANT_BYTES: u64 = 256 << 10;
 
-/// The longest time that one file may take, and how often it may be tried: other programs may hold up one try.
+/// The longest time that one file may take, and how often it may be tried, because other programs may hold up
+/// a try.
 const MAX_FILE_TIME: Duration = Duration::from_secs(10);
 const TRIES: usize = 3;
 

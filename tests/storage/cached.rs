@@ -205,7 +205,7 @@ fn eight_ranks_over_one_cache_are_sent_the_data_once() {
     assert!(is_sent_once);
 }
 
-/// The bytes that a store sends to eight ranks in two epochs over a data set of so many bytes.
+/// The bytes that a store sends to eight ranks in two epochs over a data set of `bytes` bytes.
 fn sent_to_eight_ranks(bytes: u64) -> u64 {
     // The link is full, so everything comes slowly: a row group takes seconds.
     let link = Link { rate: Some(bytes / 6), ..Link::default() };

@@ -170,8 +170,8 @@ pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until a server has had no request for a moment, so that all prefetches have arrived. It looks several
-/// times, because a client that is not scheduled asks for nothing either.
+/// Waits until a server has had no request for a moment, so that all prefetches have arrived. It looks
+/// several times, because a client that is not scheduled asks for nothing either.
 pub(crate) fn settled(server: &FaultServer) {
     const LOOKS: u32 = 4;
     let (mut before, mut quiet) = (server.stats(), 0);

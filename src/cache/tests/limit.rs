@@ -215,8 +215,8 @@ fn writes_until_it_is_stopped() {
     let cache = DiskCache::open(given_folder(), LIMIT_IN_ENTRIES * entry_bytes()).unwrap();
     let stop = given_folder().with_file_name("stop");
     let (start, mut seed) = (Instant::now(), u64::from(std::process::id()));
-    let hangs = || start.elapsed() > Duration::from_secs(1800);
-    while !hangs() && !(stop.exists() && cache.stats().evictions > 0) {
+    let is_over = || stop.exists() && cache.stats().evictions > 0;
+    while start.elapsed() < Duration::from_secs(1800) && !is_over() {
         // Each data set is used for two epochs, so that some entries can always be evicted.
         let first = random(&mut seed) % 10 * 100;
         for _ in 0..2 {
