@@ -171,10 +171,11 @@ AXES = {
         options=True,
     ),
     "functions": Axis(
-        "a function of a row: of a table, on one thread and in two processes; of photographs, on threads too",
+        "a function of a row: of a table, on one thread and in processes, seeded and not; of photographs, on threads too",
         (
             at("table", "short-table", 1_024, task="function", workers="own"),
             at("table processes", "short-table", 1_024, task="function", workers="processes"),
+            at("table unseeded", "short-table", 1_024, task="function", workers="unseeded"),
             at("photographs", "photographs", 64, task="photographs", workers="own"),
             at("photographs threads", "photographs", 64, task="photographs", workers="threads"),
             at("photographs processes", "photographs", 64, task="photographs", workers="processes"),

@@ -33,7 +33,7 @@ class Work:
     below: int | None = None  # the rows are read whose key is below; None: all
     task: str = "rows"  # what becomes of the rows; the loaders have a function for each
     tier: str | None = None  # the form of the rows in forebay's cache on disk, which has all of them; None: no cache
-    workers: str | None = None  # where a function of a row runs: "own", "threads" or "processes"; None: no function
+    workers: str | None = None  # where a function of a row runs: a key in forebay.py; None: no function
 
     @property
     def files(self) -> list[Path]:

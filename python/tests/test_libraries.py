@@ -53,6 +53,29 @@ def test_processes_seed_libraries_from_the_row_or_batch(plain: Path, function: A
         assert resumed | rows(loader, "x") == seen[0]
 
 
+def test_processes_that_are_not_seeded_draw_other_numbers_each(plain: Path) -> None:
+    seen = []
+    for _ in range(2):
+        workers = fb.Workers(2, threads=False, seeded=False)
+        with small(plain, columns=["id"], transform_workers=workers, transform_rows=draw) as loader:
+            seen.append(rows(loader, "x"))
+    drawn = [number for x in seen for (pair,) in x.values() for number in pair]
+    assert len(drawn) == len(set(drawn)) == 4_000
+
+
+def draw_own(row: fb.Row) -> dict[str, Any]:
+    return {"id": row["id"], "x": fb.rng(row).random(2)}
+
+
+def test_the_numbers_of_a_row_do_not_need_seeded_processes(plain: Path) -> None:
+    workers = (0, fb.Workers(2, threads=False), fb.Workers(2, threads=False, seeded=False))
+    seen = []
+    for each in workers:
+        with small(plain, columns=["id"], transform_workers=each, transform_rows=draw_own) as loader:
+            seen.append(rows(loader, "x"))
+    assert seen[0] == seen[1] == seen[2]
+
+
 @pytest.mark.parametrize("workers", [0, THREADS], ids=["one thread", "threads"])
 def test_a_function_that_draws_from_a_global_generator_on_a_thread_is_told_of(plain: Path, workers: Any) -> None:
     with small(plain, columns=["id"], transform_rows=draw, transform_workers=workers) as loader:

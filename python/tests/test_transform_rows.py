@@ -87,6 +87,97 @@ def test_structures_and_images_are_cut_into_rows(tmp_path: Path, photos: Path) -
         assert (next(iter(loader))["x"] == next(iter(bare))["image"][:, ::-1]).all()
 
 
+def test_a_value_that_is_replaced_in_the_row_itself_is_delivered(plain: Path) -> None:
+    def replace(row: fb.Row) -> fb.Row:
+        row["f32"] = row["f32"] + np.float32(1)
+        row["name"] += "!"
+        return row
+
+    with small(plain) as bare, small(plain, transform_rows=replace) as loader:
+        for batch, made in zip(bare, loader, strict=True):
+            assert (made["f32"] == batch["f32"] + np.float32(1)).all() and made["f32"].dtype == np.float32
+            assert made["name"].tolist() == [f"{name}!" for name in batch["name"]]
+            assert (made["id"] == batch["id"]).all()
+
+
+def test_a_value_that_is_moved_to_another_row_is_delivered_there(plain: Path) -> None:
+    before: dict[str, Any] = {}
+
+    def move(row: fb.Row) -> dict[str, Any]:
+        first = dict(before) or dict(row)
+        before.update(row)
+        return {"id": row["id"], "f32": first["f32"], "vector": first["vector"]}
+
+    with small(plain, threads=1) as bare, small(plain, threads=1, transform_rows=move) as loader:
+        batch, made = next(iter(bare)), next(iter(loader))
+    assert made["id"].tolist() == batch["id"].tolist()
+    assert made["f32"].tolist() == [batch["f32"][0], *batch["f32"][:-1]]
+    assert made["vector"].tolist() == [batch["vector"].tolist()[0], *batch["vector"].tolist()[:-1]]
+
+
+KINDS = ["f4", "f8", ">f4", "i8", "u1", "i2", "c8", "?", "M8[us]", "m8[s]", "M8[D]", "U3", "S2", "i4,f4"]
+SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (5,), (2, 3), (3, 0), (0, 3), (2, 2, 2)]
+
+
+def cells(random: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any], count: int) -> list[Any]:
+    """Returns cells of a shape and type, some of them in another order in memory; those without a dimension are
+    arrays or scalars."""
+    size = (count, *shape)
+    bits = random.integers(0, 2, (*size, kind.itemsize), np.uint8)
+    numbers = random.integers(0, 9, size).astype(kind) if kind.kind == "U" else bits.view(kind).reshape(size)
+    as_scalars = random.random() < 0.5
+    found = []
+    for at in range(count):
+        cell = numbers[at] if as_scalars else np.array(numbers[at], kind)
+        found.append(np.asfortranarray(cell) if len(shape) > 1 and random.random() < 0.5 else cell)
+    return found
+
+
+def stacked(values: list[Any]) -> Any:
+    """Returns values as one array, one by one; None if they differ in shape or type. Texts are objects."""
+    first = values[0]
+    if all(isinstance(value, (str, bytes)) for value in values):
+        return np.array([*values, None], object)[:-1]
+    if any(value.dtype != first.dtype or value.shape != first.shape for value in values):
+        return None
+    column = np.empty((len(values), *first.shape), first.dtype)
+    for at, value in enumerate(values):
+        column[at] = value
+    return column
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_arrays_and_scalars_become_the_columns_that_they_are_one_by_one(plain: Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = 1_000
+
+    def drawn() -> tuple[tuple[int, ...], np.dtype[Any]]:
+        return SHAPES[random.integers(len(SHAPES))], np.dtype(KINDS[random.integers(len(KINDS))])
+
+    columns = {name: cells(random, *drawn(), count) for name in "abc"}
+    # One value of a column may be of another shape or type.
+    if seed % 4 == 0:
+        columns["c"][random.integers(count)] = cells(random, *drawn(), 1)[0]
+
+    def make(row: fb.Row) -> dict[str, Any]:
+        return {"id": row["id"]} | {name: column[int(row["id"])] for name, column in columns.items()}
+
+    with small(plain) as bare, small(plain, transform_rows=make) as loader:
+        made = iter(loader)
+        for batch in bare:
+            expected = {name: stacked([column[at] for at in batch["id"]]) for name, column in columns.items()}
+            if any(column is None for column in expected.values()):
+                says = r"column 'c' differ in (type|shape): .* in row \d+ of the batch"
+                with pytest.raises(fb.InvalidError, match=says):
+                    next(made)
+                return
+            found = next(made)
+            for name, column in expected.items():
+                assert (found[name].dtype, found[name].shape) == (column.dtype, column.shape), name
+                same = found[name].tolist() == column.tolist() if column.dtype == object else None
+                assert found[name].tobytes() == column.tobytes() if same is None else same, name
+
+
 def test_numbers_keep_their_types(plain: Path) -> None:
     def make(row: fb.Row) -> dict[str, Any]:
         return {

@@ -392,12 +392,15 @@ def test_workers_without_a_transform_are_refused(plain: Path) -> None:
         small(plain, transform_workers=2)
     with pytest.raises(fb.InvalidError, match="threads must be True or False, got 3"):
         fb.Workers(2, threads=3)  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="seeded must be True or False, got 0"):
+        fb.Workers(2, seeded=0)  # type: ignore[arg-type]
 
 
 def test_loaders_with_workers_pickle_and_show_them(plain: Path) -> None:
     workers = fb.Workers(2, threads=True)
     assert repr(workers) == "forebay.Workers(2, threads=True)"
     assert repr(fb.Workers(2)) == "forebay.Workers(2)"
+    assert repr(fb.Workers(2, seeded=False)) == "forebay.Workers(2, seeded=False)"
     assert pickle.loads(pickle.dumps(workers)) == workers
     with small(plain, transform=double, transform_workers=2) as loader:
         assert "transform_workers=2" in repr(loader)

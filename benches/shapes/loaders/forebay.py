@@ -89,7 +89,12 @@ def function(of_row, fb, work):
     """Returns the options of a function of a row, if the work has one."""
     if not work.workers:
         return {}
-    workers = {"own": 0, "threads": fb.Workers(work.threads, threads=True), "processes": work.threads}
+    workers = {
+        "own": 0,
+        "threads": fb.Workers(work.threads, threads=True),
+        "processes": work.threads,
+        "unseeded": fb.Workers(work.threads, threads=False, seeded=False),
+    }
     return {"transform_rows": of_row, "transform_workers": workers[work.workers]}
 
 

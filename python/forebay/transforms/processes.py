@@ -75,15 +75,16 @@ def processes(functions: Functions | None, workers: Workers) -> Processes | None
     if functions is None or workers.count == 0 or workers.in_threads:
         return None
     pickled(functions)
-    return Processes(functions, workers.count)
+    return Processes(functions, workers.count, workers.seeded)
 
 
 class Processes:
     """The processes of a loader. They are kept from epoch to epoch, unless an epoch is left early."""
 
-    def __init__(self, functions: Functions, count: int) -> None:
+    def __init__(self, functions: Functions, count: int, seeded: bool) -> None:
         self._functions = functions
         self._count = count
+        self._seeded = seeded
         # Workers are given back on one thread and ended on another.
         self._workers: deque[Process] = deque()
         self._shut = False
@@ -97,7 +98,7 @@ class Processes:
         content = pickled(self._functions) if len(workers) < self._count else b""
         try:
             while len(workers) < self._count:
-                workers.append(Process(content))
+                workers.append(Process(content, self._seeded))
         except BaseException:
             end(workers)
             raise
@@ -129,7 +130,7 @@ class Processes:
 class Process:
     """One worker process. One thread sends batches to it, and another one receives the results."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, seeded: bool) -> None:
         context: Any = multiprocessing.get_context("forkserver" if _has_fork_server() else "spawn")
         here, there = context.Pipe()
         self._connection: Connection = here
@@ -138,7 +139,7 @@ class Process:
         its_life, self._life = context.Pipe(duplex=False)
         # Shutting down this socket ends the connection while another thread reads from it.
         self._socket = socket.socket(fileno=os.dup(here.fileno()))
-        self._process = context.Process(target=run, args=(there, its_life, os.getpid()), name=NAME, daemon=True)
+        self._process = context.Process(target=run, args=(there, its_life, os.getpid(), seeded), name=NAME, daemon=True)
         self._content = content
         self._is_greeted = self._is_ready = False
         self._ending = threading.Lock()

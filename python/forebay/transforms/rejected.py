@@ -50,18 +50,17 @@ class Kept:
         it.
         """
         own = list(self.made)
-        if not self._refill or not own:
+        if not self._refill or not own or not self.rejected:
             return own
         return [own[max(bisect.bisect_right(own, number) - 1, 0)] for number in range(self._count)]
 
     def rows(self) -> list[Mapping[str, Any]]:
         """The rows in the batch to make."""
-        numbers = self.numbers()
         if not self._refill or not self.rejected:
-            return [self.made[number] for number in numbers]
+            return list(self.made.values())
         return [
             self.made[number] if number == place else uncounted(self.made[number])
-            for place, number in enumerate(numbers)
+            for place, number in enumerate(self.numbers())
         ]
 
     def number_of(self, at: Any, rows: list[Mapping[str, Any]]) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,45 +130,50 @@ def columns_for_rows(batch: Any) -> dict[str, Any]:
     return columns
 
 
-def split(arrays: Mapping[str, Any], count: int, keys: Sequence[int]) -> list[Row]:
-    """The rows of a batch, each with its value of every column."""
-    names = tuple(arrays)
-    columns = [_values(arrays[name], count) for name in names]
+def cells(arrays: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The values of each column of a batch, row by row."""
+    return {name: list(_values(column)) for name, column in arrays.items()}
+
+
+def _values(column: Any) -> Iterable[Any]:
+    if isinstance(column, dict):
+        names = tuple(column)
+        fields = [_values(field) for field in column.values()]
+        return (dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True))
+    return column  # type: ignore[no-any-return]
+
+
+def split(columns: Mapping[str, list[Any]], keys: Sequence[int]) -> list[Row]:
+    """The rows of a batch with a key each, made of the values of every column."""
+    names = tuple(columns)
     rows = []
-    # Without columns, the number of rows has to be given.
-    for key, values in zip(keys, zip(*columns, strict=True) if columns else ((),) * count, strict=True):
-        row = Row(zip(names, values, strict=True))
+    # Without columns, the keys alone say how many rows there are.
+    values_of_rows = zip(*columns.values(), strict=True) if columns else ((),) * len(keys)
+    for key, values in zip(keys, values_of_rows, strict=True):
+        row = Row(zip(names, values))  # noqa: B905 - both have a value for each column, and a check takes time
         row._key = key
         row._rng = None
         rows.append(row)
     return rows
 
 
-def _values(column: Any, count: int) -> Iterator[Any]:
-    """The values of a column, row by row."""
-    if isinstance(column, dict):
-        names = tuple(column)
-        fields = [_values(column[name], count) for name in names]
-        return (dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True))
-    return iter(column)
-
-
 def collate(
     made: Sequence[Mapping[str, Any]],
-    given: Sequence[Mapping[str, Any]] = (),
-    arrays: Mapping[str, Any] | None = None,
+    given: Mapping[str, Sequence[Any]],
+    arrays: Mapping[str, Any],
     empty: Empty = np.empty,
     numbers: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Puts rows together into columns.
 
-    ``given`` has the rows from which the rows in ``made`` were made, cut from ``arrays``: a column whose
-    values were all passed on unchanged is taken from ``arrays`` without a copy. ``numbers`` has the ordinals
-    of the rows, if they are not all rows of the batch.
+    ``given`` has the values of ``arrays`` from which the rows in ``made`` were made: a column whose values
+    were all passed on unchanged is taken from ``arrays`` without a copy. ``numbers`` has the ordinals of the
+    rows, if they are not all rows of the batch.
     """
     names = list(made[0])
+    keys = made[0].keys()
     for at, row in enumerate(made):
-        if row.keys() != made[0].keys():
+        if row.keys() != keys:
             raise InvalidError(
                 f"transform_rows must return the same columns for each row, got {_listed(row)} for row {at} of the "
                 f"batch and {_listed(made[0])} for row 0"
@@ -177,18 +183,19 @@ def collate(
     columns = {}
     for name in names:
         values = [row[name] for row in made]
-        column = (arrays or {}).get(name)
+        column = None
+        if name in arrays and _are_same(values, given[name], numbers):
+            column = arrays[name] if numbers is None else taken(arrays[name], numbers)
         # The rows of structures are new dicts, which the function may have changed.
-        as_it_was = column is not None and not isinstance(column, (dict, list)) and _are_passed_on(name, values, given)
-        if as_it_was and numbers is not None:
-            column = taken(column, numbers)
-            as_it_was = column is not None
-        columns[name] = column if as_it_was else stacked(str(name), values, empty)
+        is_new = column is None or isinstance(column, (dict, list))
+        columns[name] = stacked(str(name), values, empty) if is_new else column
     return columns
 
 
-def _are_passed_on(name: str, values: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> bool:
-    return all(value is row.get(name) for value, row in zip(values, given, strict=True))
+def _are_same(values: Sequence[Any], given: Sequence[Any], numbers: Sequence[int] | None) -> bool:
+    """Whether the values are the given ones themselves, or those with the given ordinals."""
+    expected = given if numbers is None else [given[number] for number in numbers]
+    return all(map(operator.is_, values, expected))
 
 
 def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
@@ -209,7 +216,12 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
             return _objects(name, values)
         if isinstance(first, np.generic):
             return np.array(values, dtype=first.dtype)
-        return np.stack(values, out=empty((len(values), *first.shape), first.dtype))
+        column = empty((len(values), *first.shape), first.dtype)
+        if first.ndim == 0:
+            return np.stack(values, out=column)
+        # Arrays of one shape, one behind the other, are a column with that shape: they need no further axis each.
+        np.concatenate(values, out=column.reshape(len(values) * len(first), *first.shape[1:]))
+        return column
     _check_kinds(name, values)
     if isinstance(first, (bool, int, float, complex)):
         kinds: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
@@ -276,8 +288,18 @@ def _array(name: str, at: int, value: Any) -> Any:
         ) from None
 
 
+def _are_alike(values: list[Any]) -> bool:
+    """Whether values are certainly of one shape and type."""
+    if len(set(map(type, values))) > 1:
+        return False
+    # Scalars of one class of numbers have one type.
+    return isinstance(values[0], (np.number, np.bool_)) or len({(value.dtype, value.shape) for value in values}) == 1
+
+
 def _check_alike(name: str, values: list[Any]) -> None:
     """Refuses values that cannot become one array without a change of type."""
+    if _are_alike(values):
+        return
     shape, dtype = values[0].shape, values[0].dtype
     for at, value in enumerate(values):
         if not isinstance(value, (np.ndarray, np.generic)):

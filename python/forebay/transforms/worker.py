@@ -11,6 +11,7 @@ import fcntl
 import gc
 import os
 import pickle
+import secrets
 import select
 import signal
 import sys
@@ -81,24 +82,27 @@ class Raised(NamedTuple):
     kept: bool
 
 
-def run(connection: Connection, life: Connection, parent: int) -> None:
+def run(connection: Connection, life: Connection, parent: int, seeded: bool) -> None:
     """Works until the other end of the connection, or of ``life``, is closed, or the process ``parent``
-    ends."""
+    ends. ``seeded`` says whether the generators of libraries are seeded before each row and batch."""
     # Ctrl-C reaches all processes of a terminal, but only the process of the training loop handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with(life)
     threading.Thread(target=_watch, args=(connection.fileno(), parent), daemon=True).start()
     # The last result must be sent completely before the process ends.
     with contextlib.suppress(EOFError, OSError):
-        _work(connection)
+        _work(connection, seeded)
     _leave()
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, seeded: bool) -> None:
     functions = _functions(connection)
     if functions is None:
         return
     seeds = Seeds()
+    # The fork server gives all processes the same state of each generator.
+    seeds(secrets.randbits(64))
+    seed = seeds if seeded else None
     connection.send_bytes(pickle.dumps(Ready()))
     slots: dict[int, Slot] = {}
     while True:
@@ -106,7 +110,7 @@ def _work(connection: Connection) -> None:
         if isinstance(message, NewSlot):
             slots[message.number] = Slot(message.number, recv_handle(connection))
             continue
-        connection.send_bytes(pickle.dumps(_done(functions, message, slots, seeds)))
+        connection.send_bytes(pickle.dumps(_done(functions, message, slots, seed)))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.flush()
@@ -126,7 +130,7 @@ def _functions(connection: Connection) -> Functions | None:
     return functions
 
 
-def _done(functions: Functions, task: Task, slots: dict[int, Slot], seeds: Seeds) -> Made | Raised:
+def _done(functions: Functions, task: Task, slots: dict[int, Slot], seed: Seeds | None) -> Made | Raised:
     source, target = slots[task.source], slots[task.target]
     at = At()
     raised: Raised | None = None
@@ -135,7 +139,7 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot], seeds: Seeds
     try:
         target.clear()
         arrays, keys = given
-        made = functions.apply(arrays, task.rows, keys, at, target.empty, seeds)
+        made = functions.apply(arrays, task.rows, keys, at, target.empty, seed)
         size = nbytes(made)
         packed = _packed(made, target)
         # No reference to the batch may remain here, except those that the function keeps.

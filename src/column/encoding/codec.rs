@@ -94,6 +94,14 @@ impl Coder {
         }
     }
 
+    /// The code of a value that a vocabulary lists.
+    fn listed(&self, item: Item<'_>) -> Option<i64> {
+        match self {
+            Coder::Vocabulary { places, .. } => places.get(item),
+            Coder::Hash(_) => None,
+        }
+    }
+
     /// The code of a value; `None` if it is unknown and there is no code for unknown values.
     fn code(&self, item: Item<'_>) -> Option<i64> {
         match self {
@@ -119,6 +127,14 @@ impl CodeValues for Codes {
 
     fn code(&self, value: &[u8]) -> i64 {
         self.held(Item::Bytes(value))
+    }
+
+    fn code_of_text(&self, value: &[u8]) -> Option<i64> {
+        match self.coder.listed(Item::Bytes(value)) {
+            // It equals a text.
+            Some(code) => Some(code),
+            None => std::str::from_utf8(value).is_ok().then(|| self.code(value)),
+        }
     }
 }
 
@@ -567,6 +583,38 @@ mod tests {
         let (codes, _) = holding.gather(&[&held], &rows).unwrap();
         assert_eq!(codes.as_primitive::<Int32Type>().values(), &[11, 11, 11, 6]);
         assert_eq!(codec.unknown_values(), 3);
+    }
+
+    /// There are more long texts than the codes of views that are remembered, and each occurs several times.
+    #[test]
+    fn a_held_row_has_its_own_code_among_many_values() {
+        let text = |at: usize| format!("a text that is too long for a view, {}", at % 9_000);
+        let texts: Vec<String> = (0..30_000).map(|at| text(at * at + at / 7)).collect();
+        let vocabulary = Vocabulary::texts((0..9_000).map(text));
+        let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
+        let codec = Encoding::from(vocabulary).codec(&Field::new("x", DataType::Utf8View, false), None);
+        let held = codec.unwrap().held().unwrap().hold(column).unwrap();
+        let expected = (0..30_000).map(|at: usize| ((at * at + at / 7) % 9_000) as i32);
+        assert_eq!(held.as_ref(), &Int32Array::from_iter_values(expected) as &dyn Array);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_have_no_code_as_a_text() {
+        let field = Field::new("x", DataType::Utf8View, false);
+        let vocabulary = Vocabulary::texts(["a", "é"]);
+        let encodings = [vocabulary.clone().into(), vocabulary.with_unknown().into(), Encoding::hash(1_000)];
+        for encoding in encodings {
+            let codec = encoding.codec(&field, None).unwrap();
+            let codes = codec.held().unwrap().codes().unwrap();
+            for text in ["", "a", "é", "another", "a text that no list has, and that is long"] {
+                assert_eq!(codes.code_of_text(text.as_bytes()), Some(codes.code(text.as_bytes())), "{text}");
+            }
+            for bytes in
+                [&b"\xff"[..], b"a\xc3", b"\xa9", b"a text that is long, and ends in the middle \xc3"]
+            {
+                assert_eq!(codes.code_of_text(bytes), None, "{bytes:?}");
+            }
+        }
     }
 
     #[test]

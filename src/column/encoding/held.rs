@@ -34,6 +34,12 @@ pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
 
     /// The code of a value, or a negative number if it has none.
     fn code(&self, value: &[u8]) -> i64;
+
+    /// The code of a value that must be UTF-8, or a negative number if it has none; `None` if it is not
+    /// UTF-8.
+    fn code_of_text(&self, value: &[u8]) -> Option<i64> {
+        std::str::from_utf8(value).is_ok().then(|| self.code(value))
+    }
 }
 
 /// The values without a code that were seen, as text for errors.

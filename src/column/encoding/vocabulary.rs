@@ -6,7 +6,7 @@ use forebay_base::{Error, Result};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh64::xxh64;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::items::Item;
 
@@ -178,7 +178,7 @@ impl Places {
     }
 }
 
-/// Hashes a value; a short one takes a single step.
+/// Hashes a value. A short one takes few steps, whose number hardly depends on its length.
 fn hash(item: Item<'_>) -> u64 {
-    item.hashed(|bytes| xxh64(bytes, 0))
+    item.hashed(xxh3_64)
 }

@@ -34,7 +34,7 @@ impl Form<'_> {
             rest = after;
             let code = match last {
                 Some((of, code)) if of == value => code,
-                _ if are_texts && std::str::from_utf8(value).is_err() => return None,
+                _ if are_texts => T::from_bits(codes.code_of_text(value)? as u64),
                 _ => T::from_bits(codes.code(value) as u64),
             };
             last = Some((value, code));
