@@ -48,9 +48,9 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value, where its view says, cut off at the end of the bytes that the array has there. Other
-/// processes may change the views of mapped rows at any time, so views are checked at each use, and a batch
-/// of changed rows is made again.
+/// The bytes that a value's view points to; none if the array does not have all of them. Other processes may
+/// change the views of mapped rows at any time, so views are checked at each use, and a batch of changed rows
+/// is made again.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     let words = array.views();
     let view = ByteView::from(words[row]);

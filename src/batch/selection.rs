@@ -544,7 +544,7 @@ fn sort(
 }
 
 /// The number of breaks between neighbours that do not belong together; `None` if the breaks divide the picks
-/// into more than `parts` parts, for which looking at a few picks is mostly enough.
+/// into more than `parts` parts, which the first few picks usually show.
 fn breaks_within(
     picks: &[(u32, u32)],
     parts: usize,

@@ -128,7 +128,7 @@ impl<'a> Lengths<'a> {
         self.between(row, row + 1)
     }
 
-    /// The bytes of the rows `from..to`, which the array has. The items of consecutive lists are consecutive
+    /// The bytes of the rows `from..to`, which must exist. The items of consecutive lists are consecutive
     /// too, so they are weighed together.
     fn between(&self, from: usize, to: usize) -> u64 {
         let rows = (to - from) as u64;

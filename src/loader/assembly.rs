@@ -120,8 +120,8 @@ impl Assembly {
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // This may not have been reported yet: the epoch may end before step `next_at`, or all its steps were
-        // made before it began.
+        // `follow` may not have reported step `next_at`: the epoch may end before that step, or all its steps
+        // were made before it began.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }

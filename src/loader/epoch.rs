@@ -36,7 +36,7 @@ use crate::monitor::Watch;
 ///         Wait::Step(step) => {
 ///             let step = step?;
 ///             println!("{} rows", step.batch.num_rows());
-///             loader.handed_over(&step.after); // from here on a position counts it
+///             loader.handed_over(&step.after); // positions saved from here on count the batch
 ///         }
 ///         Wait::Pending => println!("nothing yet"),
 ///         Wait::Finished => break,
@@ -244,8 +244,8 @@ impl Running {
         }
     }
 
-    /// Changes to weights that were set since the last step. Returns the number of steps that are then left;
-    /// `None` if no such weights exist.
+    /// Adopts weights that were set since the last step, and returns the number of steps that are then left;
+    /// `None` if no weights were set.
     fn followed(&mut self, generation: u64) -> Result<Option<u64>> {
         match &mut self.passes {
             Passes::Mixed(course) if course.is_outdated(generation) => course.follow().map(Some),

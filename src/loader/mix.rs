@@ -196,7 +196,7 @@ impl Mixture {
             return Err(Error::invalid(format!("{} weights were given", weights.len()))
                 .hint(format!("there are {sources} sources")));
         }
-        // Weights that were set for a later step hold from there on; those of the schedule do not.
+        // Weights that were set for a later step still apply from that step; those of the schedule do not.
         let is_set = |at: u64| run.set_from.is_some_and(|first| at >= first);
         let stays = |(at, _): &&(u64, Weights)| *at < step || (*at > step && is_set(*at));
         let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();

@@ -68,9 +68,9 @@ pub(crate) struct Means {
     pub(crate) _promise: Promise,
 }
 
-/// An engine that is open for as long as something uses it. Who drops the last use waits until it is closed.
-/// A report of an epoch's work borrows the engine for a moment, and is not a use: it could be the last to let
-/// go, while nobody waits for its thread.
+/// An engine that is open for as long as something uses it. Whoever drops the last use waits until the engine
+/// is closed. A report of an epoch's work borrows the engine but is not a use: otherwise the engine could be
+/// closed on the thread that reports, for which nobody waits.
 pub(crate) struct OpenEngine(Arc<Engine>);
 
 /// The epochs of a loader, and the handles through which decisions about them are carried out.

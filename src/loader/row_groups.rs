@@ -139,8 +139,8 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, if one of
-    /// them is damaged, or if their rows stay in memory, which the parts then have as found.
+    /// Decodes parts to rows that follow each other. Gives the parts back if that is not possible, if one of
+    /// them is damaged, or if their rows now stay in memory, where `found` of each part then points.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,
@@ -196,12 +196,12 @@ impl RowGroupDecoder {
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
     }
 
-    /// The memory in which rows stay, as long as it takes more of them.
+    /// The memory in which rows stay, if it still accepts more of them.
     fn open_memory(&self) -> Option<&RowMemory> {
         self.source.fetcher.reads.row_memory.as_deref().filter(|row_memory| row_memory.is_open())
     }
 
-    /// Has the prepared rows of whole row groups stay in memory; gives them back if there is no room.
+    /// Keeps the prepared rows of whole row groups in memory; gives them back if there is no room.
     fn keep_in_memory(
         &self,
         row_memory: &RowMemory,

@@ -261,7 +261,7 @@ impl Sizing {
     }
 
     /// Whether an order fits if `bytes` of the memory for row groups are used for other things, and the
-    /// largest row group still passes within the rest.
+    /// largest row group fits into the rest as well.
     pub(super) fn fits_beside(
         &self,
         bytes: u64,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// In addition to the parts that the first batch needs, `parts / BESIDE_FIRST_DIVISOR` others are on their
-/// way before that batch has arrived. After it, one more than that number are on their way at once, at first.
+/// If the first batch needs `n` parts, `n / BESIDE_FIRST_DIVISOR` others may be on their way before it has
+/// arrived. After it has arrived, the limit on parts at once begins at one more than that number.
 const BESIDE_FIRST_DIVISOR: usize = 3;
 
 /// At least this number of parts may be on their way at once after the first batch has arrived, and before it

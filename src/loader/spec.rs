@@ -73,8 +73,8 @@ pub struct LoaderSpec {
     /// Rows that are left out of every epoch. Default: none.
     #[serde(skip_serializing_if = "Deny::is_empty")]
     pub deny: Deny,
-    /// Rows that are not delivered from a step of the run on, which keep their places in the order. Default:
-    /// none.
+    /// Rows that are no longer delivered once the run reaches a step, each list with its step. They keep
+    /// their places in the order. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny_from: Vec<(u64, Deny)>,
     /// Steps that are skipped, counted through all epochs: ranges of a first step and the step after the
@@ -116,8 +116,8 @@ pub struct LoaderSpec {
     pub cache: Option<CacheSpec>,
     /// The file for a timeline of the loader. Default: none.
     pub trace: Option<PathBuf>,
-    /// In a mix, other weights from a step of the run on, one for each source. Default: the weights of the
-    /// sources throughout.
+    /// In a mix, the weights that replace those of the sources during the run: the step from which they
+    /// apply, and one weight for each source. Default: the weights of the sources apply throughout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<(u64, Vec<f64>)>,
     /// In a mix, the seed by which the source of each row is drawn, if it is drawn at random. Default: each

@@ -11,14 +11,14 @@ use crate::reader::row_memory::{AllStaying, RowMemory};
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, Part};
 
-/// The parts of an epoch in plan order, each with the rows that stay.
+/// The parts of an epoch in plan order, each with its rows in memory.
 pub(super) struct StayingParts {
     rows: AllStaying,
     memory: Arc<RowMemory>,
     samples: Arc<EpochSamples>,
     deals: Arc<Deals>,
-    /// The parts that enter with the steps of the plan. The walk is made on the thread that asks for the
-    /// first part.
+    /// The parts in the order in which the plan first needs them. The thread that asks for the first part
+    /// makes the walk over the plan.
     entering: Box<dyn Iterator<Item = Part> + Send>,
 }
 

@@ -1,4 +1,4 @@
-//! Rows that are denied from a step of the run on.
+//! Rows that are denied only from a certain step of the run on.
 //!
 //! These rows keep their places in the order, so that all other rows stay where they are: in the middle of an
 //! epoch, another order would give rows twice or not at all. A batch is shorter by the rows that are
@@ -13,7 +13,7 @@ use super::deny::Deny;
 use super::prefetch::PrefetchKey;
 use crate::shard::Split;
 
-/// The rows that a source withholds, with the step of the run from which on it withholds them.
+/// The rows that a source withholds, with the step of the run from which it withholds them.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
     /// The changes, by ascending steps.
@@ -31,13 +31,13 @@ struct Change {
     digest: Option<String>,
 }
 
-/// The lists of rows that are withheld in a pass, each with the row of the pass from which on it holds, at
-/// which a step begins.
+/// The lists of rows that are withheld in a pass, each with the row of the pass from which it applies; a step
+/// begins at that row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
 
 impl OfPass {
-    /// The rows that are withheld in the last step of the pass, but from the pass's first step on.
+    /// The last list alone, which then applies to the whole pass.
     pub(super) fn throughout(mut self) -> Self {
         OfPass(self.0.pop().map(|(_, rows)| (0, rows)).into_iter().collect())
     }

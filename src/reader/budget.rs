@@ -42,8 +42,8 @@ pub(crate) struct Permit {
     books: Arc<Books>,
 }
 
-/// Bytes of the budget that something other than row groups in flight has, until this is dropped. They count
-/// neither as granted nor as a part of the budget.
+/// Bytes of the budget that are reserved for something other than row groups in flight, until this is
+/// dropped. They count neither as granted nor as a part of the budget.
 #[derive(Debug)]
 pub(crate) struct Aside {
     units: u32,

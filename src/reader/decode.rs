@@ -10,8 +10,8 @@ use super::rows;
 use crate::samples::{EpochSamples, Head};
 use crate::shard::Part;
 
-/// Decodes the fetched bytes. The rows may take at most `limit` bytes, and `ALONE_BEYOND` more, as a row
-/// group may that is granted alone.
+/// Decodes the fetched bytes. The rows may take up to [`ALONE_BEYOND`] bytes more than `limit`, like a row
+/// group that is granted alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
     samples: &EpochSamples,

@@ -77,7 +77,7 @@ pub(crate) use verdicts::Verdicts;
 #[serde(transparent)]
 pub struct Filter(FilterForm);
 
-/// The serialized form of a filter, which is a part of the identity of an order.
+/// The serialized form of a filter, by which a position recognises the filter of its order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FilterForm {
@@ -132,7 +132,7 @@ impl Filter {
         names
     }
 
-    /// A string that is the same for equal filters: a part of the identity of an order.
+    /// A string that is the same for equal filters, by which a position recognises the filter of its order.
     pub fn canonical(&self) -> String {
         // Values are finite and keys are strings, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()

@@ -226,7 +226,7 @@ impl Reads {
         // Before the footer has been read, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
         let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
-        // If the row group joins several stored ones, a piece may have the rows of only one of them.
+        // All rows of a piece may be from one of the joined row groups, so the costliest of them counts.
         catalog.stored(at).map(of_stored).max().flatten()
     }
 

@@ -172,7 +172,7 @@ async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 's
     tokio::task::spawn_blocking(work).await.ok()?
 }
 
-/// The knowledge about a row group's rows before they are read.
+/// The decision about a row group's rows before they are read.
 enum Decided {
     None,
     All,
@@ -289,7 +289,7 @@ struct Examined {
     parts: Vec<IndexPart>,
 }
 
-/// The knowledge about a row group, from that about its stored row groups.
+/// Combines the decisions about the stored row groups of a row group into one decision.
 fn joined(
     scanner: &Scanner,
     group: &Group,

@@ -18,8 +18,8 @@ _COMBINE = "combine conditions with &, | and ~, each in parentheses: (fb.col('x'
 
 
 class _Node:
-    """Base class of both kinds of expression. It refuses the truth value and the iteration that Python asks
-    for in mistaken expressions."""
+    """Base class of both kinds of expression. It raises where Python asks for its truth value or
+    iterates over it, which happens only in mistaken expressions."""
 
     __slots__ = ("_node", "_text")
     __hash__ = None  # type: ignore[assignment]
@@ -138,7 +138,7 @@ class ColumnExpression(_Node):
         beside = repr(self)
         found = [value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
-            # Sets are sorted, because the filter is part of the identity of an order.
+            # Sets are sorted, so that equal filters give equal text, which a position compares.
             found.sort(key=repr)
         return Expression._of({"compare": [self._node, "in", {"literal": found}]}, f"{_inside(self)}.is_in({found!r})")
 

@@ -234,7 +234,7 @@ def _pairs(schema: Any) -> list[tuple[str, str]]:
 
 def _serialized(expression: Any) -> str:
     with warnings.catch_warnings():
-        # Polars warns that its form may change; it is read strictly here.
+        # Polars warns that the form of serialized expressions may change; it is read strictly here.
         warnings.simplefilter("ignore")
         try:
             found: str = expression.meta.serialize(format="json")

@@ -80,7 +80,7 @@ def _term(term: Any) -> dict[str, Any]:
         if not is_list(value):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values (pass [{value!r}])")
         values = [value_of(item, f"column {column!r}") for item in value]
-        # Sets are sorted, because the filter is part of the identity of an order.
+        # Sets are sorted, so that equal filters give equal text, which a position compares.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
     else:
         value = value_of(value, f"column {column!r}")

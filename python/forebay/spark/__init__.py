@@ -116,7 +116,7 @@ class _Options(NamedTuple):
         return cls(size, compression)
 
     def for_spark(self) -> dict[str, Any]:
-        # The file that marks a complete folder, also if the session has turned it off.
+        # Spark must write the file that marks a complete folder, even if the session has turned that off.
         named = {
             "parquet.block.size": self.row_group_size,
             "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
@@ -250,7 +250,7 @@ def _name(frame: Any) -> str:
 
 
 def _form(frame: Any, options: _Options) -> str:
-    """A hash that distinguishes data sets of one name: of their columns and the options of writing."""
+    """A hash of the columns and the options of writing, which tells apart data sets of one name."""
     said = json.dumps([frame.schema.json(), *options])
     return hashlib.sha256(said.encode()).hexdigest()[:_FORM_CHARACTERS]
 

@@ -75,7 +75,7 @@ def _chain(java: Any) -> Iterator[Any]:
 def _raised(text: str) -> str:
     """The exception that a function of the DataFrame raised, from the last line of its traceback."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-    # Behind an empty line, Java's stack trace or other text of Spark follows.
+    # After the first empty line comes Java's stack trace or other text of Spark.
     end = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     own = [line.strip() for line in lines[:end] if not line.startswith((" ", "\t"))]
     places = re.findall(r'File "([^"]+)", line (\d+)', "\n".join(lines[:end]))

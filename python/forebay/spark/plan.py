@@ -1,6 +1,6 @@
 """The identity of a DataFrame of Spark, from its plan and the files that the plan reads.
 
-Two DataFrames of the same identity have the same rows, also in two programs. A plan has no identity, and is
+Two DataFrames of the same identity have the same rows, even in two programs. A plan has no identity, and is
 refused, if its rows depend on something that is not in the plan: a table in memory, a clock, a function of
 another language.
 """
@@ -66,7 +66,7 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
     for key, value in sorted(_settings(session).items()):
         if key.startswith("spark.sql.") and key not in _SETTINGS and not _NEUTRAL_SETTINGS.match(key):
             yield f"{key}={value}"
-    # The canonical plan has normalised numbers of columns. Its text and its JSON each have parts that the
+    # The canonical plan numbers its columns in a fixed way. Its text and its JSON each have parts that the
     # other leaves out.
     canonical = plan.canonicalized()
     yield _text(session, canonical)

@@ -1,4 +1,4 @@
-"""DataFrames of Spark that are one version of a Delta or Iceberg table, and nothing else."""
+"""Recognises DataFrames of Spark that read one version of a Delta or Iceberg table unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDEX = re.compile(r"(Tahoe|PreparedDelta)\w*")
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _BASE_TABLE = "org.apache.iceberg.BaseTable"
 
-#: Options of reading with which Iceberg reads the rows of one snapshot.
+#: Options that choose the snapshot that Iceberg reads, and options that do not change which rows it reads.
 _OF_SNAPSHOTS = {"snapshot-id", "tag", "branch", "as-of-timestamp"}
 _SAME_ROWS = {"path", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "batch-size", "locality"}
 
@@ -34,11 +34,11 @@ class TableVersion(NamedTuple):
 
 
 def version_of(frame: Any) -> TableVersion | None:
-    """The version of a table that a DataFrame is; ``None`` if it is anything else."""
+    """The version of the table that a DataFrame reads unchanged; ``None`` if it reads anything else."""
     whole = plan = frame._jdf.queryExecution().analyzed()
     while _name(plan) in _SAME:
         plan = plan.child()
-    # A column that was computed has another number, also under the same name.
+    # A computed column has an id of its own in the plan, even if it has the name of a stored column.
     if whole.output().mkString(",") != plan.output().mkString(","):
         return None
     if _name(plan) == "LogicalRelation":
@@ -47,7 +47,7 @@ def version_of(frame: Any) -> TableVersion | None:
 
 
 def _of_delta(frame: Any, plan: Any) -> TableVersion | None:
-    # Delta's relation is of an anonymous class that extends this class.
+    # Delta's relation has an anonymous class, which extends this one.
     if not _is(frame, plan.relation(), _RELATION):
         return None
     index = plan.relation().location()
@@ -68,7 +68,7 @@ def _of_iceberg(frame: Any, plan: Any) -> TableVersion | None:
     # Iceberg's tables of metadata, such as files, snapshots and partitions, have other classes.
     if not _is(frame, table, _BASE_TABLE) or list(of_spark.schema().fieldNames()) != list(frame.columns):
         return None
-    # If the session has a branch that is to be checked before it is published, Spark reads that branch.
+    # A session may have a branch whose changes are audited before they are published. Spark then reads it.
     if frame.sparkSession.conf.get("spark.wap.branch", None) is not None:
         return None
     snapshot = _snapshot(of_spark, table, plan.options())

@@ -26,7 +26,7 @@ use super::term::{Test, Value};
 #[serde(transparent)]
 pub struct Expr(pub(super) Node);
 
-/// The serialized form of a condition, which is a part of the identity of an order.
+/// The serialized form of a condition, by which a position recognises the filter of its order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Node {

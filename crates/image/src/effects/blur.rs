@@ -70,8 +70,8 @@ fn add(sums: &mut [f32], values: &[f32], weight: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
 }
 
-/// The index within a line of `length` that is the mirror image of `at` beyond its ends, which are not
-/// repeated.
+/// The index within a line of `length` for a place `at` that may be beyond an end, where the line is mirrored
+/// without repeating its last pixel.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let at = at.abs();

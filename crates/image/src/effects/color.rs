@@ -64,7 +64,7 @@ impl ColourChange {
     }
 }
 
-/// Makes changes of all pixels, in their order. An image of one channel has no saturation and no hue.
+/// Applies the changes to all pixels, in order. An image of one channel has no saturation and no hue.
 pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &mut [u8], channels: usize) {
     if pixels.is_empty() {
         return;
@@ -82,7 +82,7 @@ pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &m
     pass(&steps, pixels, channels, false);
 }
 
-/// Makes the steps, and returns the sum of the grey levels of the result if it is wanted.
+/// Applies the steps, and returns the sum of the grey levels of the result if it is wanted.
 fn pass(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     if steps.is_empty() && !is_sum_wanted {
         return 0;
@@ -106,7 +106,7 @@ fn pass_avx2(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wa
 fn pass_of(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     let is_by_level = steps.iter().all(|step| matches!(step, ColourStep::Levels { .. })) && !is_sum_wanted;
     match channels {
-        // Levels that change by themselves need not be separated into channels.
+        // These steps change each level on its own, so the channels need not be separated.
         _ if is_by_level => pass_blocks::<LUMA>(steps, pixels, false),
         LUMA => pass_blocks::<LUMA>(steps, pixels, is_sum_wanted),
         _ => pass_blocks::<RGB>(steps, pixels, is_sum_wanted),
@@ -143,8 +143,8 @@ fn pass_block<const CHANNELS: usize>(
     pixels: &mut [[u8; CHANNELS]; BLOCK],
     is_sum_wanted: bool,
 ) -> u64 {
-    // Bytes are separated before they become floats, and joined after they were: four times as many fit a
-    // register.
+    // Channels are separated before bytes become floats, and joined after floats became bytes, because a
+    // register holds four times as many bytes as floats.
     let mut bytes = [[0; BLOCK]; CHANNELS];
     for at in 0..BLOCK {
         for channel in 0..CHANNELS {

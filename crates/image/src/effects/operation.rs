@@ -1,4 +1,4 @@
-//! One operation on the pixels of an image: a choice of a policy, or a single step.
+//! One operation on the pixels of an image, either drawn by a policy or asked for on its own (a single step).
 
 use super::super::affine::Affine;
 use super::super::depth::Depth;
@@ -8,7 +8,7 @@ use super::color::{self, ColourChange};
 use super::levels;
 use super::sharpen::sharpen;
 
-/// The number of operations that are made as single steps.
+/// The number of operations that can be single steps.
 pub(super) const STEPS: usize = 6;
 
 /// An operation on 8-bit pixels.
@@ -27,7 +27,7 @@ pub(super) enum PixelOperation {
 }
 
 impl PixelOperation {
-    /// Draws which of the single steps are made.
+    /// Draws for each single step whether it is made; `None` if it is not.
     pub(super) fn draw_steps(steps: &Steps, key: RowKey) -> [Option<PixelOperation>; STEPS] {
         let with = |p: f64, stream: Operation, operation: PixelOperation| {
             (p > 0.0 && Draws::for_operation(key, stream).unit() < p).then_some(operation)

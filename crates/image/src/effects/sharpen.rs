@@ -7,8 +7,8 @@ const MIDDLE: u32 = 5;
 /// The sum of all weights.
 const SUM: u32 = MIDDLE + 8;
 
-/// Moves pixels away from their blurred form by a factor above 1, or towards it. The pixels at the borders
-/// stay as they are. `still` gets a copy of the pixels.
+/// Moves pixels away from their blurred form if the factor is above 1, and towards it if it is below. The
+/// pixels at the borders stay as they are. `still` gets a copy of the pixels.
 pub(super) fn sharpen(pixels: &mut [u8], size: Size, channels: usize, factor: f64, still: &mut Vec<u8>) {
     let (width, height) = (size.width as usize, size.height as usize);
     if width <= 2 || height <= 2 {

@@ -22,7 +22,7 @@ use crate::catalog::FileVersion;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// The version of a local file, which distinguishes it from the next one.
+/// The version of a local file, which changes when the file is written again or replaced.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * NANOSECONDS_A_SECOND + i128::from(rest);
     FileVersion::Local {
@@ -42,8 +42,8 @@ pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file system does not keep the inodes of its files, like file systems in user space. The system
-/// is asked once for each file system.
+/// Whether a file system may give a file another inode number later, as file systems in user space do. The
+/// system is asked once for each file system.
 #[cfg(target_os = "linux")]
 fn numbers_anew(path: &Path, device: u64) -> bool {
     static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
@@ -57,7 +57,7 @@ fn numbers_anew(path: &Path, device: u64) -> bool {
     found
 }
 
-/// Whether a file system does not keep the inodes of its files, which is unknown on this platform.
+/// Whether a file system may give a file another inode number later, which is unknown on this platform.
 #[cfg(not(target_os = "linux"))]
 fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
@@ -182,8 +182,8 @@ impl Local {
         self.read_file(pin, |file| self.read_from(file, pin.size, ranges))
     }
 
-    /// Reads several times from the files `pins`, and checks each file for changes once. If no bytes
-    /// `are_kept` for long, all of them share memory.
+    /// Makes several reads of the files `pins`, and checks each file for changes once. Unless some bytes
+    /// `are_kept` longer than others, all reads share memory.
     pub(super) fn read_all(
         &self,
         pins: &[Pin],

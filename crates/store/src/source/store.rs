@@ -291,7 +291,7 @@ impl Store {
     }
 }
 
-/// The error for a failed read of a file of a table, which never writes a file again.
+/// The error for a failed read of a table's file. Tables never rewrite files, so a changed one is damaged.
 fn of_table(error: Error, pin: &Pin) -> Error {
     let FileVersion::OfTable(mark) = &pin.version else { return error };
     match error.kind() {

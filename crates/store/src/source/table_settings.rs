@@ -1,8 +1,8 @@
-//! The settings by which Iceberg's catalogues and clients name the store of a table's files.
+//! Translates Iceberg's settings for access to a table's files into options of the store.
 
 use std::collections::BTreeMap;
 
-/// Settings of a table's files, and the options of their stores with the same meaning.
+/// Iceberg's settings, each with the option of the store that has the same meaning.
 const S3: [(&str, &str); 7] = [
     ("s3.access-key-id", "aws_access_key_id"),
     ("s3.secret-access-key", "aws_secret_access_key"),
