@@ -1,8 +1,8 @@
 """Chooses the compiled half of the package for this processor.
 
 A wheel for x86-64 may carry two builds of the compiled half: one for every x86-64 processor, and one for
-level 3 of the x86-64 psABI, whose wider instructions scan tables about half as fast again. The second build
-is loaded where the processor has its instructions, before anything imports ``forebay._forebay``.
+level 3 of the x86-64 psABI, whose wider instructions scan tables about 1.5 times as fast. The second build is
+loaded where the processor has its instructions, before anything imports ``forebay._forebay``.
 
 The environment variable ``FOREBAY_LEVEL`` chooses another level; ``x86-64`` names the build that runs on
 every processor.

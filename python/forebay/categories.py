@@ -124,7 +124,7 @@ class Vocabulary(Encoding):
         filter : list of tuple or list of list of tuple, optional
             The rows to count, as in :class:`Loader`.
         fill_null : str, bytes or int, optional
-            The value as which nulls are counted. Default: nulls are left out.
+            The value that nulls are counted as. Default: nulls are left out.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
         memory : int or str, optional

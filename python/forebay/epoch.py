@@ -293,7 +293,8 @@ class Epoch(Iterator[Any]):
 
 
 def _transformed(loader: Owner, native: _forebay.Epoch) -> InOrder | None:
-    """The batches of an epoch after the loader's functions; ``None`` if the loader has no functions."""
+    """The batches of an epoch, processed by the loader's functions; ``None`` if the loader has no
+    functions."""
     functions = loader._functions
     return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
 

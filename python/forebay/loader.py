@@ -198,8 +198,8 @@ class Loader:
     balance : str or iterable of str, optional
         Columns whose numbers, or the lengths of whose lists or texts, say what a row costs. Rows are ordered so that in
         each step all ranks get about the same cost, and steps cost about the same too; up to four columns are balanced
-        together. A pack costs the sum of the squares of its lengths by the column that is packed; other packs and
-        buckets cost what their rows do together. Needs ``shuffle``. Default: costs do not matter.
+        together. A pack that is balanced by the packed column costs the sum of the squares of its lengths. Any other
+        sample costs as much as its rows together. Needs ``shuffle``. Default: costs do not matter.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
@@ -391,8 +391,8 @@ class Loader:
         close_at_exit(self)
 
     def _over(self, datasets: list[Dataset], after: str | None = None) -> _Reopened:
-        """The parts of this loader over ``datasets``. They go on after the position ``after``, which is the
-        beginning of an epoch."""
+        """The parts of this loader over ``datasets``. They continue from the position ``after``, if it is
+        given: the beginning of an epoch."""
         native = _forebay.Loader(*self._checked(datasets), numbered=self._numbered, after=after)
         # A copy of the loader opens these, and must find this fingerprint. A Dataset checks its own itself.
         carried: list[tuple[dict[str, Any], str | None]] = [
@@ -477,7 +477,7 @@ class Loader:
         Raises
         ------
         InvalidError
-            The loader has functions, whose results are no Arrow batches.
+            The loader has functions, whose results are not Arrow batches.
         """
         if self._functions is not None:
             raise InvalidError(
@@ -570,9 +570,9 @@ class Loader:
         Parameters
         ----------
         step : int, optional
-            Number of the step, counted from the first step of epoch 0, or of ``epoch``, with the batches of
-            this loader. Default: the step that the training loop gets next; its list is empty at the end of
-            an epoch.
+            Number of the step, counted from the first step of epoch 0, or of ``epoch``, in steps of this
+            loader's batch size. Default: the step that the training loop gets next; its list is empty at the
+            end of an epoch.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
@@ -587,8 +587,8 @@ class Loader:
         Raises
         ------
         InvalidError
-            There is no such step or rank; or the epoch is under way and began with other batches, so that its
-            steps cannot be counted.
+            There is no such step or rank; or the epoch is under way and began with another batch size, so
+            that its steps cannot be counted.
 
         Examples
         --------
@@ -754,8 +754,8 @@ class Loader:
         """Writes a page of HTML about the run so far: why the training loop waits, over time and by stage.
 
         Call it while the loop runs, for example after each epoch, or after it. The page has no scripts and
-        loads nothing. It shows the bottleneck, how long the loop had its batch and for which stages it
-        waited over time, the rate, the latency of ``next``, all figures, and the same as JSON.
+        loads nothing. It shows the bottleneck, the loop's own work and its waits for each stage over time,
+        the rate, the latency of ``next``, and all figures, also as JSON.
 
         Parameters
         ----------
@@ -773,7 +773,7 @@ class Loader:
         Raises
         ------
         InvalidError
-            ``to`` is no path on this machine, or a file that is not a report would be replaced.
+            ``to`` is not a path on this machine, or a file that is not a report would be replaced.
         IoError
             A file cannot be written.
 

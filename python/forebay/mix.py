@@ -58,9 +58,9 @@ class Mix(Loader):
     and a state, and ``forebay.torch.batches`` and the functions for other frameworks take it. See
     ``docs/recipes/several.md``.
 
-    Each step has the share of every source, rounded to whole rows of each lane. The rounding does not add up: over any
-    number of steps, a source is off by less than one row of each lane. There is one lane for each rank unless a source
-    has ``lanes=``, so a step should have many more rows than there are lanes.
+    Each step has the share of every source, rounded to whole rows of each lane. Rounding errors do not add up: after
+    any number of steps, a source has delivered less than one row of each lane too many or too few. There is one lane
+    for each rank unless a source has ``lanes=``, so a step should have many more rows than there are lanes.
 
     A pass over a source delivers each of its rows once, in the order of its own loader. Every epoch begins a new pass
     over every source; a source with ``follow=`` takes the newest version of its table then.
@@ -79,13 +79,13 @@ class Mix(Loader):
         weights do not change.
     random_shares : int, optional
         Seed with which the source of each row is drawn at random, with the weights as probabilities. A step then has
-        the share of a source on average, and each 32 steps have it exactly. Default: each step has the exact share of
-        each source.
+        the share of a source only on average, and every block of 32 steps has it exactly. Default: each step has the
+        exact share of each source.
     stop : {"first", "last"}, default "first"
         Whether an epoch ends when the first source has delivered all of its rows, or when all sources have.
     repeat : bool, default True
-        With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other sources share
-        the steps from then on, and an epoch delivers each row of each source once.
+        With ``stop="last"``, whether a source starts over if it ends before the epoch does. If not, the other
+        sources share the steps from then on, and an epoch delivers each row of each source once.
     max_passes : int or iterable of (int or None), optional
         With ``stop="last"``, the largest number of passes over each source in an epoch: one number for all sources, or
         one for each, such as ``[None, 4]``, where None is no limit. After its last pass a source is left out, and the
@@ -240,10 +240,11 @@ class Mix(Loader):
     def set_weights(self, weights: Iterable[float], *, step: int | None = None) -> None:
         """Sets the weights during the run; they hold until they are set again, in place of those of ``schedule``.
 
-        The epoch under way goes on with them, and may get other steps than it had. A state contains them: a mix that is
-        made as this one was goes on with them. Every rank must set the same weights at the same step. What was read
-        ahead is read again, since other rows are needed. ``memory`` was divided by the weights that the mix was made
-        with: batches of a source that gets a larger share than any of these take more.
+        The epoch under way continues with the new weights, which may change its number of steps. A state contains the
+        weights, so a mix that is made with the same arguments continues with them. Every rank must set the same weights
+        at the same step. Batches that were prepared ahead are made again, since other rows are needed. ``memory`` was
+        divided by the weights that the mix was made with: a source whose share is now larger takes more for its
+        batches.
 
         Parameters
         ----------

@@ -134,8 +134,8 @@ class LoggedDataset(_Logged):  # type: ignore[misc]  # MLflow has no types
 
     @property
     def profile(self) -> dict[str, Any]:
-        """``num_rows`` and ``num_files`` of the data set, ``selected_rows`` that an epoch of the loader has,
-        ``version`` of the table, and the ``fingerprint``. What is not known is left out."""
+        """``num_rows``, ``num_files`` and ``fingerprint`` of the data set, the number of ``selected_rows`` in an
+        epoch of the loader, and the ``version`` of the table. Unknown values are left out."""
         return dict(self._profile)
 
     def to_dict(self) -> dict[str, str]:
@@ -217,7 +217,7 @@ def _number(version: str) -> int:
 
 
 def _schema(dataset: Dataset) -> Schema:
-    # Parquet says little about nulls, so that no column is required.
+    # Parquet says little about nulls, so no column is declared as required.
     layout = dataset.schema.layout()
     return Schema([ColSpec(_type(kind, of, shape), name=name, required=False) for name, kind, of, shape in layout])
 

@@ -82,14 +82,16 @@ class Follow:
     def of_sources(
         cls, sources: list[dict[str, Any]], datasets: list[Dataset], whole: Mapping[str, Any]
     ) -> list[Follow | None]:
-        """The option ``follow`` of each source of a loader, whose own options are ``whole``."""
+        """The option ``follow`` of each source of a loader. ``whole`` has the arguments of the loader
+        itself."""
         told: dict[str, list[str]] = {}
         common = {name: whole[name] for name in ("shard", "skip_steps")}
         return [cls._of({**source, **common}, dataset, told) for source, dataset in zip(sources, datasets, strict=True)]
 
     @classmethod
     def _of(cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]]) -> Follow | None:
-        """The option ``follow`` of a source, if it has one."""
+        """Checks the argument ``follow`` of a source, and returns its ``Follow``; ``None`` if the source does
+        not follow its table."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None

@@ -182,9 +182,9 @@ class StateDict(_StateDict, total=False):
     """The result of :meth:`forebay.Loader.state_dict`."""
 
     table: TableDict
-    """The table that the data set is. The key is absent for plain files."""
+    """The table that was opened as the data set. The key is absent for plain files."""
     tables: list[TableDict]
-    """The tables that the data set is, if it is several, in the order of the locations."""
+    """The tables that were opened as the data set, if there are several, in the order of the locations."""
 
     cache_tier: str
     """Form in which the cache stores images. The key is absent without a cache, or if it keeps nothing."""
@@ -216,9 +216,9 @@ class SourceStateDict(_SourceStateDict, total=False):
     files: FilesDict
     """The files of the data set."""
     table: TableDict
-    """The table that the data set is. The key is absent for plain files."""
+    """The table that was opened as the data set. The key is absent for plain files."""
     tables: list[TableDict]
-    """The tables that the data set is, if it is several."""
+    """The tables that were opened as the data set, if there are several."""
 
 
 class _MixStateDict(TypedDict):
@@ -474,8 +474,8 @@ class NextBinDict(TypedDict):
 
 
 class BucketDict(TypedDict):
-    """What the training loop did in one bucket of a timeline. None of its numbers includes the time between
-    epochs."""
+    """The waits and the work of the training loop in one bucket of a timeline. None of its numbers includes
+    the time between epochs."""
 
     waits: dict[str, float]
     """Seconds that the loop waited, by the stage that caused the wait."""

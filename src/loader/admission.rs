@@ -34,12 +34,12 @@ enum Level {
 pub(super) struct Stopped;
 
 impl Admission {
-    /// Lets the epoch make batches beyond its first one.
+    /// Lets the epoch make all of its batches, though no consumer has begun it.
     pub(super) fn admit(&self) {
         self.raise(Level::Admitted);
     }
 
-    /// Reports that the epoch was begun, which lets it make batches beyond its first one.
+    /// Reports that a consumer has begun the epoch, which may then make all of its batches too.
     pub(super) fn open(&self) {
         self.raise(Level::Open);
     }

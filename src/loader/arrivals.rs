@@ -132,7 +132,8 @@ impl Arrivals {
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // With the last of these parts, their permit to wait is given back.
+            // When the last of these parts is taken, they return the permit that limits how much is decoded
+            // ahead.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;

@@ -83,7 +83,7 @@ pub struct LoaderBuilder {
     numbered: bool,
     /// The only rows to read, if the user listed them.
     only: Option<Vec<RowId>>,
-    /// The beginning of the epoch with which the loader goes on where another loader ended.
+    /// The position, at the beginning of an epoch, from which this loader continues in place of another one.
     after: Option<Arc<Position>>,
     /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
     /// delivered.

@@ -1039,8 +1039,8 @@ impl Collator {
         RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// The rows of a cache with those columns in memory that are held in another form than the stored one,
-    /// and the bytes that these take; `None` if there are none.
+    /// Rows from a cache, in which each column that is held in another form than the stored one is replaced
+    /// by that form in memory, and the bytes of these columns; `None` if no column is held in another form.
     pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {
         let Some(schema) = &self.held else { return Ok(None) };
         let mut bytes = 0;

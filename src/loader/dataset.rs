@@ -229,8 +229,8 @@ impl OpenOptions {
         self
     }
 
-    /// The version of the table by its number or name, or by a time, as people write them: at most one of
-    /// them.
+    /// The version of the table as people write it: its number or name, or a time; at most one of the two is
+    /// given.
     ///
     /// # Errors
     /// `Invalid` for both together, and for a text that does not name a time.

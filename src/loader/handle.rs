@@ -48,9 +48,10 @@ use crate::shard::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// Several data sets can be mixed [by weight](Loader::mix): each step has its share of every source, rounded
-/// to whole rows so that each sum is off by less than one row of each rank. A pass over a source has each of
-/// its rows once, in the order that the source's own loader would have in that epoch.
+/// Several data sets can be mixed [by weight](Loader::mix): each step has the share of every source, rounded
+/// to whole rows. The rounding does not add up: over any number of steps, a source is off by less than one
+/// row of each lane. A pass over a source has each of its rows once, in the order that the source's own
+/// loader would have in that epoch.
 #[derive(Clone)]
 pub struct Loader {
     pub(super) sources: Arc<Sources>,
@@ -197,8 +198,8 @@ impl Loader {
         self.position_at(&self.sources.progress.get())
     }
 
-    /// The position at the beginning of an epoch: what a loader over newer data goes on
-    /// [after](super::LoaderBuilder::after).
+    /// The position at the beginning of an epoch, from which a loader over newer data continues if it is
+    /// built with [`after`](super::LoaderBuilder::after).
     ///
     /// # Errors
     /// The mix has no such epoch.
@@ -369,8 +370,8 @@ impl Loader {
     /// Every rank must set the same weights at the same step.
     ///
     /// A position stores the weights, so a loader that is built with the same options continues with them.
-    /// The memory was divided according to the weights that were given at first: batches of a source that
-    /// gets a larger share than any of these take more.
+    /// The memory was divided according to the weights that the loader was built with: batches of a source
+    /// take more if it gets a larger share than any of those weights gave it.
     ///
     /// # Errors
     /// Fails if the loader is not a mix, if a weight cannot work, if batches of the step were taken already,

@@ -61,7 +61,8 @@ impl PrefetchControl {
         self.head_start.fetch_all();
     }
 
-    /// Ends the fetching. Rows that are in use already may still be fetched once more.
+    /// Ends the fetching of further row groups. One that has arrived may still be fetched again if it is
+    /// damaged, or if its copy in the cache was changed.
     pub(super) fn cancel_fetching(&self) {
         self.fetching.cancel();
     }
@@ -119,8 +120,9 @@ impl HeadStart {
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
-    /// The parts that enter with `steps`. Parts beyond those of the first `ahead` steps and `more` others are
-    /// held back, and so are parts while others that are needed sooner are on their way.
+    /// The parts that enter with `steps`, each when it may be fetched. Parts after those of the first `ahead`
+    /// steps and `more` others wait until all row groups may be fetched, and every part waits while too many
+    /// that are needed sooner are on their way.
     fn parts(
         self: Arc<Self>,
         steps: impl Iterator<Item = PlannedStep> + Send,
@@ -185,9 +187,9 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 }
 
 impl Prefetch {
-    /// Begins to prefetch the row groups of `samples` that `scout` finds, within the limit of its control,
-    /// which is nothing at first, and reports to `watch`. The rows of a part come in the order of its deal,
-    /// if there are `deals`. Calls `ended` when nothing more will be fetched, for whatever reason.
+    /// Begins to prefetch the row groups of `samples` that `scout` finds, and reports to `watch`. Nothing is
+    /// fetched before its control allows it. The rows of a part come in the order of its deal, if there are
+    /// `deals`. Calls `ended` when nothing more will be fetched, for whatever reason.
     pub(super) fn start(
         source: &Source,
         samples: Arc<EpochSamples>,

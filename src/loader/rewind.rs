@@ -87,13 +87,13 @@ impl Rewind {
     }
 
     /// The places where the rows of a rank's batch are stored, in the order of delivery; for samples of
-    /// several rows, sample by sample. A step is counted from the beginning of its epoch, with the batches of
-    /// this run. A step that is skipped still has its rows here, and so do rows that
+    /// several rows, sample by sample. A step is counted from the beginning of its epoch, in steps of this
+    /// run's batch size. A step that is skipped still has its rows here, and so do rows that
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
     ///
     /// # Errors
-    /// Fails if there is no such step or rank, or if the epoch is under way and began with other batches, so
-    /// that its steps cannot be counted.
+    /// Fails if there is no such step or rank, or if the epoch is under way and began with another batch size,
+    /// so that its steps cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
         let plan = Arc::new(mixed.planned(epoch)?.whole());

@@ -66,7 +66,7 @@ pub(super) struct PendingRowGroups {
     rows: Receiver<Result<Vec<Resident>>>,
     /// The bytes of the longest row so far, in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// The permit of these parts to wait, which limits how much is decoded ahead.
+    /// The permit to decode these parts before their turn, which limits how much is decoded ahead.
     _place: Option<OwnedSemaphorePermit>,
 }
 

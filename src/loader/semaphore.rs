@@ -89,8 +89,8 @@ impl BatchSemaphore {
     }
 
     /// Memory for a batch of `bytes` bytes, if there is enough. The permit holds a clone of `epoch`, a value
-    /// of the batch's epoch: while no other permit does, memory is always granted, because the consumer waits
-    /// for this batch and returns nothing before.
+    /// of the batch's epoch: while no other permit holds one, memory is always granted, because the consumer
+    /// waits for this batch and returns no memory before it has it.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;

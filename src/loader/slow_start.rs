@@ -1,10 +1,10 @@
 //! Limits how many row groups may be on their way at once while a window fills: few at first, and more as
 //! long as that is faster.
 //!
-//! Row groups on their way share the link, so each waits for all others; and while few have arrived, the next
-//! one is needed soon. If the link is the limit, a number that fills it is enough. If the distance is the
-//! limit, more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*), this
-//! begins with few and measures.
+//! Row groups on their way share the link, so each one slows down all others, and the first ones are needed
+//! soonest. If the bandwidth is the limit, as many as fill the link are enough. If the latency is the limit,
+//! more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*), this begins
+//! with few and measures.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 const BESIDE_FIRST_DIVISOR: usize = 3;
 
 /// At least this number of parts may be on their way at once after the first batch has arrived, and before it
-/// if they have at most [`MAX_FREE_BYTES`] together.
+/// if all parts asked for so far have at most [`MAX_FREE_BYTES`] together.
 const MIN_AT_ONCE: usize = 3;
 
 /// A trial allows a limit of `parts` to rise by `parts / GROWTH_DIVISOR`, rounded up.
@@ -28,8 +28,8 @@ const ROUNDS_OF_REST: u32 = 3;
 /// The gain in speed that more parts at once must bring to be kept, as a factor.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// When this many times as many parts as the first batch needs have arrived, there is no limit: the window is
-/// full, or it holds enough that the next part is not needed at once.
+/// When this many times as many parts as the first batch needs have been asked for, there is no limit any
+/// more: the window is about full, or holds enough that the next part is not needed at once.
 const WHILE_FILLING: usize = 16;
 
 /// Parts that together have this number of bytes may be on their way in any case, because they do not occupy

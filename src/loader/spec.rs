@@ -88,15 +88,15 @@ pub struct LoaderSpec {
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
-    /// The columns whose numbers or lengths are the costs of rows, of which all ranks get about the same in
-    /// each step. Default: none, and costs do not matter.
+    /// The columns whose numbers or lengths are the costs of rows; all ranks get rows of about the same cost
+    /// in each step. Default: none, and costs do not matter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub balance: Vec<String>,
-    /// The samples, which are rows by default, in a batch of one rank. Default:
+    /// The number of samples in a batch of one rank; a sample is a row by default. Default:
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
-    /// The rows of a step over all ranks, which share them so that they differ by at most one row. It
-    /// replaces `batch_size`, which then is the most that a rank gets. Default: `batch_size` for each rank.
+    /// The rows of a step over all ranks, whose batches differ by at most one row. It replaces `batch_size`,
+    /// which then is the most that a rank gets. Default: `batch_size` for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_batch_size: Option<u64>,
     /// Whether the rows that do not fill a batch on every rank are left out. Default: false; the last batch
@@ -127,7 +127,7 @@ pub struct LoaderSpec {
     /// When an epoch of a mix ends. Default: with the first source that ends.
     #[serde(skip_serializing_if = "is_default")]
     pub stop: Stop,
-    /// Whether a source of a mix that ends before the epoch begins again. Default: true.
+    /// Whether a source of a mix starts over if it ends before the epoch does. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub repeat: bool,
     /// In a mix that ends with its last source, the most passes over each source in an epoch, `None` for no

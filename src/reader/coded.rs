@@ -22,8 +22,8 @@ impl CodedColumns {
         self.0.get(column)?.as_deref()
     }
 
-    /// For each column of the file at `roots`, which ascend, its codes; `None` if the column is not read as
-    /// codes, or if the file stores it in another type than the projection has.
+    /// The codes of each of the file's columns at `roots`, which must ascend; `None` if the column is not
+    /// read as codes, or if the file stores it in another type than the projection has.
     pub(super) fn of_roots(
         &self,
         projection: &Projection,

@@ -1,4 +1,4 @@
-//! Loaders that go on after the epochs of another one, over data sets that have changed since.
+//! Builds loaders that continue after the epochs of another loader, over data sets that have changed since.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -9,14 +9,14 @@ use crate::loader::progress::At;
 use crate::shard::{Origin, Position, Run, SkippedSteps, damaged};
 
 impl LoaderBuilder {
-    /// Goes on after the epochs of a position, over data sets that have changed since: the newer version of a
-    /// table, a folder with more files. The first epoch is that of the position, which is the
-    /// [beginning](Loader::beginning) of an epoch. A mix goes on counting its steps and passes, and keeps
-    /// weights that were set; an epoch has as many steps as the data sets have now. Lanes that were left open
-    /// are those of the position. Default: the loader begins with epoch 0.
+    /// Continues from a position at the [beginning](Loader::beginning) of an epoch, over data sets that have
+    /// changed since it was saved: a newer version of a table, or a folder with more files. The loader begins
+    /// with the epoch of the position. A mix goes on counting its steps and passes, and keeps weights that
+    /// were set, but the length of its epochs follows from the data sets as they are now. If the number of
+    /// lanes is left open, it is that of the position. Default: the loader begins with epoch 0.
     ///
-    /// Every rank must open the same versions. A position of the new loader has them, and restores in a
-    /// loader over these versions.
+    /// Every rank must open the same versions. A position of the new loader records these versions, and can
+    /// be restored by a loader over them.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Loader, Shuffle};
@@ -54,8 +54,8 @@ impl LoaderBuilder {
         saved.map_or(world.min(most), |saved| saved.order.lanes.max(1))
     }
 
-    /// Checks that the position that the loader goes on after was saved between two epochs, by a loader like
-    /// this one. `run` is the run of this loader if it is a mix.
+    /// Checks that the position from which the loader continues was saved between two epochs, by a loader
+    /// like this one. `run` is the run of this loader if it is a mix.
     pub(super) fn check_after(&self, run: Option<&Run>) -> Result<()> {
         let Some(position) = &self.after else { return Ok(()) };
         position.check(self.mixed.len().max(1), run.map(asked).as_ref())?;
@@ -69,7 +69,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The run of a mix, which goes on after a position if there is one.
+    /// The run of a mix, which continues from the position if there is one.
     pub(super) fn run_after(&self, run: Run) -> Result<Run> {
         self.check_after(Some(&run))?;
         let Some(position) = &self.after else { return Ok(run) };
@@ -88,7 +88,7 @@ impl LoaderBuilder {
         Ok(Run { rule, origin, skipped: skipped.into(), set_from: saved.set_from })
     }
 
-    /// Lets a loader begin with the epoch of the position that it goes on after, if there is one.
+    /// Makes the loader begin with the epoch of the position from which it continues, if there is one.
     pub(super) fn begins_after(&self, loader: Loader) -> Loader {
         if let Some(position) = &self.after {
             loader.sources.progress.set(At::begin(position.epoch));

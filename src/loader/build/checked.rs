@@ -21,9 +21,8 @@ use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
 
-/// The number of bytes of the catalogue of files and footers that count as memory of the process beyond its
-/// budget: enough for some thousand files. The rest of a larger catalogue counts against the budget. The
-/// sources of a mix share this part.
+/// The bytes of the catalogue of files and footers that the budget does not count: enough for some thousand
+/// files. The rest of a larger catalogue counts against the budget. The sources of a mix share these bytes.
 const CATALOG_BYTES_FREE: u64 = 4 << 20;
 
 /// Options that were checked, before rows are selected.
@@ -43,13 +42,14 @@ pub(super) struct Checked {
     pub(super) batches: Batches,
     /// The memory, divided for these batches.
     pub(super) sizing: Sizing,
-    /// The bytes of data, such as the catalogue, that is kept for the data set, whichever rows are selected.
+    /// The bytes that are kept for the data set whichever rows are selected: the part of the catalogue that
+    /// counts against the budget, the filter and the denied rows.
     pub(super) beside: u64,
 }
 
 impl LoaderBuilder {
-    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be
-    /// patterns.
+    /// Checks the options of this builder, and fills in the defaults in `spec`: the same options, with
+    /// patterns of names as the user gave them.
     pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;
@@ -122,7 +122,8 @@ impl LoaderBuilder {
     }
 }
 
-/// Adds to the error for batches that take too much memory that the data set does not even fill one, if so.
+/// Adds a hint to the error for batches that take too much memory if the data set has too few rows for one
+/// batch.
 fn of_all_rows(error: Error, catalog: &Catalog, spec: &LoaderSpec) -> Error {
     match catalog.rows() < spec.batch_size {
         true => error.hint_also(&format!(

@@ -15,7 +15,7 @@ use crate::batch::Fill;
 use crate::column::{Arrays, ArraysCodec, Codec, Column, ColumnSpec, Decoding, NullOptions};
 use crate::loader::threads::IoRuntime;
 
-/// The hint how to read a data set whose schema cannot be read.
+/// The hint that says how to read a data set whose schema cannot be read.
 const WITHOUT_SCHEMA_HINT: &str = "to read without the schema, give `decode={\"*\": None}`";
 
 impl LoaderBuilder {

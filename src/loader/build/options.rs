@@ -267,10 +267,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Skips steps. Each range has the first step and the one after the last. Steps are counted through all
-    /// epochs from the first step of epoch 0, with the batches of this loader, as if none were skipped;
-    /// [`which`](crate::Loader::which) counts the steps of an epoch in the same way. A restored position
-    /// brings its own ranges if none are given. Default: none.
+    /// Skips steps: each range holds the first step to skip and the step after the last one. The steps of
+    /// this loader's batch size are counted from the first step of epoch 0 through all epochs, skipped steps
+    /// included; [`which`](crate::Loader::which) counts the steps of an epoch in the same way. If no ranges
+    /// are given, a restored position brings its own. Default: none.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("data/train/")?;
@@ -302,16 +302,17 @@ impl LoaderBuilder {
         self
     }
 
-    /// Orders rows by what they cost, so that all ranks have about the same work in each step, and so have
-    /// the steps. The cost of a row is its number in a column, or the length of its list or text there; with
-    /// several columns, up to four, all of them are balanced. A bucket costs as much as its rows together. A
-    /// pack does too, except by the column that is packed: then its cost is the sum of the squares of the
-    /// lengths in it, the work of attention within documents.
+    /// Orders rows by their cost, so that in each step all ranks have about the same work, and all steps have
+    /// about the same work too. The cost of a row is its number in a column, or the length of its list or
+    /// text there; with several columns, up to four, all of them are balanced. A bucket costs as much as its
+    /// rows together. A pack does too, except by the column that is packed: then its cost is the sum of the
+    /// squares of the lengths in it, the work of attention within documents.
     ///
-    /// The order stays a function of the same things, and of the costs: the row at a place is the one whose
-    /// cost has the quantile that is wanted there, and that is the same in all lanes. The more rows a row
-    /// group and the window have, the closer quantiles come. Needs a shuffle with a window. The columns are
-    /// read before the first epoch, and what they say is kept on local disk. Default: costs do not matter.
+    /// The costs decide the order together with everything that decides it otherwise. Each place in a lane
+    /// has a target, which is the same in all lanes, and gets the row whose cost has this target as its
+    /// quantile. The more rows a row group and the window have, the closer costs come to their targets. Needs
+    /// a shuffle with a window. The columns are read before the first epoch, and what they say is kept on
+    /// local disk. Default: costs do not matter.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Shuffle};
@@ -395,9 +396,9 @@ impl LoaderBuilder {
     /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch,
     /// the consumer waited for images to be decoded, the cache can hold all of them in that form, and the
     /// disk delivers them at least twice as fast as they came. If they then come slower than before, it
-    /// changes back. A loader that is ahead of its consumer keeps its form. Of local files without such
-    /// images it keeps nothing if all rows stay in memory, or if a trial shows that reading rows again is not
-    /// slower; [`stats`](crate::Loader::stats) say so.
+    /// changes back. A loader that is ahead of its consumer keeps its form. For local files without such
+    /// images the cache keeps nothing if all rows stay in memory, or if a trial shows that reading rows again
+    /// is not slower; [`stats`](crate::Loader::stats) say so.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         if let Some(cache) = &mut self.spec.cache {
@@ -446,9 +447,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Whether a source of a [mix](crate::Loader::mix) that ends before the epoch begins again, in a mix that
-    /// stops with the [last](Stop::Last) one. If not, the others share the steps from then on, and each row
-    /// comes once. Default: true.
+    /// Whether a source starts over if it ends before the epoch does, in a [mix](crate::Loader::mix) that
+    /// stops with the [last](Stop::Last) source. If not, the other sources share the remaining steps, and
+    /// each row is delivered once. Default: true.
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.spec.repeat = repeat;
         self

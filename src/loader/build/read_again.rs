@@ -199,7 +199,7 @@ mod tests {
         let slow = settled(&once, &cache, SLOW);
         assert!(slow.unkept.is_none() && slow.fetcher.reads.row_cache.is_some());
 
-        // A named tier is obeyed, and so is the first choice where nothing new is measured.
+        // A tier that the user names is obeyed. Otherwise the noted costs decide, each time anew.
         let named = settled(&once.clone().cache_tier(Tier::Rows), &cache, FAST);
         assert!(named.unkept.is_none() && named.fetcher.reads.row_cache.is_some());
         let again = DiskCache::open(home.path(), 1 << 30).unwrap();

@@ -226,8 +226,8 @@ impl LoaderBuilder {
     }
 
     /// The largest number of bytes that a sample takes in a batch whose rows take `bytes` each. For buckets,
-    /// and for the part of packs beside their numbers, it is known once the lengths of rows are: until then a
-    /// sample counts as one row.
+    /// and for everything in a pack but its numbers, the size is known only when the lengths of the rows are;
+    /// until then a sample counts as one row.
     pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
         match (form, &self.spec.samples) {
             (SampleForm::Packs(packs), _) => packs.bytes().saturating_add(bytes),

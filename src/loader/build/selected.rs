@@ -29,7 +29,7 @@ type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 /// The samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
-    /// Every sample's place in the order by cost, if the processes shall share the cost of a step equally.
+    /// Every sample's place in the order by cost, if the ranks are to share the cost of each step equally.
     pub(super) costs: Option<Arc<CostRanks>>,
     /// The pages with selected rows, for row groups of which only few rows are selected.
     pub(super) pages: Pages,

@@ -185,8 +185,8 @@ impl Settled {
     }
 }
 
-/// The budget for row groups, and the reads with a part of it in which all rows stay, if they are few: later
-/// epochs do not read them then. A cache on disk has them already.
+/// The reads, and the budget for row groups. If the rows are few, a part of the budget is set aside in which
+/// all of them stay, so that later epochs do not read them; but not if a cache on disk keeps them already.
 fn staying(
     reads: Reads,
     samples: &SampleIndex,

@@ -68,8 +68,7 @@ struct Gathering {
     rows: usize,
     /// For each batch, the copy and the row of that copy from which each of its rows comes, all at random.
     at_random: Vec<Vec<(u32, u32)>>,
-    /// The like of `at_random`, but with only the copies drawn at random, each of which gives its rows in
-    /// order.
+    /// Like `at_random`, but only the copies are drawn at random, and each copy gives its rows in order.
     in_order: Vec<Vec<(u32, u32)>>,
     /// The order of a deal, into which narrow columns are brought.
     deal: Vec<u32>,
@@ -96,7 +95,7 @@ impl Gathering {
             std::iter::once(Ok(column.clone())).chain(more).collect()
         };
         let columns = rows.columns().iter().map(copied).collect::<Result<_>>().ok()?;
-        // Each copy gives its rows in order, one copy after the other at random.
+        // Each row is the next one of a copy that is drawn at random.
         let mut next = vec![0u32; copies];
         let random = |number: u64, below: usize| (row_key(0, number, 0) % below as u64) as u32;
         let gathered = GATHERED_ROWS.min(count * copies) as u64;

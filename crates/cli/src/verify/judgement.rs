@@ -38,7 +38,7 @@ pub(super) struct RowCounts {
     pub(super) planned_more: u64,
     /// The number of rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
-    /// The number of rows that were delivered another number of times than planned.
+    /// The number of rows that were delivered more or less often than planned.
     pub(super) differing: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Denied {
     pub(super) came: u64,
 }
 
-/// Whether each batch had the planned rows in the planned order.
+/// The number of steps, and of batches in them that did not have the planned rows in the planned order.
 #[derive(Default, Serialize)]
 pub(super) struct OrderJudgement {
     pub(super) steps: u64,
@@ -57,7 +57,7 @@ pub(super) struct OrderJudgement {
     pub(super) first_difference: Option<String>,
 }
 
-/// Whether the values of each row were those that are stored.
+/// The number of rows whose values were compared with the stored ones, and of those that differ.
 #[derive(Default, Serialize)]
 pub(super) struct Contents {
     pub(super) compared: u64,

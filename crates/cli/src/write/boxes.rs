@@ -24,7 +24,8 @@ type PixelBox = [f32; 4];
 #[derive(Clone, Copy)]
 pub(super) enum BoxForm {
     Pixels,
-    /// The middle from left and top, width and height, as shares of the image.
+    /// The distances of the centre from the left and from the top, the width and the height, as shares of the
+    /// image.
     Shares,
 }
 

@@ -1,4 +1,4 @@
-//! Which rows each file has.
+//! Divides the rows of a source among the files that are written.
 //!
 //! The division depends only on the source and the options. So a run that was interrupted can be continued:
 //! files that are complete stay, and the others are written again.
@@ -29,7 +29,7 @@ pub(super) struct Division<'a> {
     pub(super) parts: Vec<WrittenPart>,
 }
 
-/// A file that is written.
+/// The rows of one written file: some of the source's rows, or all rows of some of its files.
 #[derive(Debug, PartialEq)]
 pub(super) enum WrittenPart {
     /// For every row group, the range of its rows in [`Division::order`].
@@ -62,7 +62,7 @@ impl<'a> Division<'a> {
         Division { source, order, row_group_bytes, parts }
     }
 
-    /// About how many bytes of the source are in a file.
+    /// About how many bytes of the source go into a written file.
     pub(super) fn bytes(&self, part: &WrittenPart) -> u64 {
         match (part, self.source) {
             (WrittenPart::Rows(groups), WriteSource::Rows(rows)) => {

@@ -1,4 +1,4 @@
-//! The files below a folder, and what they are by their names.
+//! Finds the files below a folder, and recognises their kinds by their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
-/// Reads a file that had a number of bytes when it was found.
+/// Reads a file, which must still have the number of bytes that it had when it was found.
 pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     let content = read_file(path)?;
     match content.len() as u64 == bytes {

@@ -12,7 +12,7 @@ use super::read::unreadable;
 /// The number of rows of a table that are read at once.
 pub(super) const BATCH_ROWS: usize = 1024;
 
-/// Reads a file, without the compression that the end of its name shows.
+/// A reader of a file's content, decompressed if the ending of its name says that it is compressed.
 pub(super) fn decompressed(path: &Path, file: File) -> Result<Box<dyn Read>> {
     let file = BufReader::with_capacity(1 << 20, file);
     Ok(match path.extension().and_then(|ending| ending.to_str()) {

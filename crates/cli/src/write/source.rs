@@ -1,4 +1,5 @@
-//! The rows that are written, by the ways to read them.
+//! The sources of the rows that are written: rows that can be read in any order, or files that are read from
+//! the first row to the last.
 
 use forebay_arrow::array::RecordBatch;
 use forebay_arrow::datatypes::SchemaRef;

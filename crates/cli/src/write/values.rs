@@ -1,7 +1,7 @@
 //! The types of values in text, and the Arrow arrays that hold them.
 //!
-//! All values are looked at before the first one is written, so that a column has one type, whichever value
-//! shows it.
+//! All values are looked at before the first one is written, so that a column has one type even if only its
+//! last value shows which.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,7 +94,7 @@ impl ValueType {
         })
     }
 
-    /// The type of a field of CSV. What would read differently as a number, such as 007, is text.
+    /// The type of a field of CSV. A field that a number would not reproduce, such as 007, is text.
     pub(super) fn of_field(field: &str) -> ValueType {
         let digits = field.strip_prefix('-').unwrap_or(field);
         let has_leading_zero =
@@ -107,7 +107,7 @@ impl ValueType {
             "-0" => ValueType::Float,
             _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 match ValueType::of_number(field.parse().ok(), field.parse().ok()) {
-                    // More digits than a whole number has: an identifier.
+                    // It has more digits than whole numbers have here, so it is an identifier.
                     ValueType::Float => ValueType::Text,
                     whole => whole,
                 }

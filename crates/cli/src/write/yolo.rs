@@ -17,7 +17,7 @@ use crate::units::counted;
 
 /// The largest share that is accepted: programs round shares to a little above 1.
 const MAX_SHARE: f32 = 1.001;
-/// How many folders above the given one the file with the names of the classes is looked for.
+/// The number of folders above the given one that are searched for the file with the names of the classes.
 const MAX_FOLDERS_UP: usize = 3;
 
 /// A line of annotations.
@@ -26,7 +26,8 @@ struct RelativeBox {
     class: i64,
     /// The number of the line, from 1.
     line: usize,
-    /// The middle from left and top, width and height, as shares of the image.
+    /// The distances of the centre from the left and from the top, the width and the height, as shares of the
+    /// image.
     shares: [f32; 4],
 }
 
@@ -152,7 +153,7 @@ fn data_file(from: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The names of the classes, from the file at the images or a few folders above.
+/// The names of the classes, from a file in the folder of the images or a few folders above it.
 fn names(from: &Path) -> Result<Option<Vec<String>>> {
     let Some(path) = data_file(from)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
