@@ -92,8 +92,8 @@ impl Rewind {
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
     ///
     /// # Errors
-    /// Fails if there is no such step or rank, or if the epoch is under way and began with another batch size,
-    /// so that its steps cannot be counted.
+    /// Fails if there is no such step or rank, or if the epoch is under way and began with another batch
+    /// size, so that its steps cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
         let plan = Arc::new(mixed.planned(epoch)?.whole());
