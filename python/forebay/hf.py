@@ -51,7 +51,7 @@ class LoaderMixin:
 
     :class:`Trainer` is ``transformers.Trainer`` with this class as a base. For another trainer, put this
     class first among the bases: ``class MyTrainer(forebay.hf.LoaderMixin, transformers.Seq2SeqTrainer)``.
-    Data sets that are not loaders are treated as by the other base.
+    The other base handles data sets that are not loaders.
 
     Each checkpoint holds the position of the ``train_dataset``, which counts the batches that were trained.
     ``train(resume_from_checkpoint=...)`` continues at that position, without reading trained rows again.

@@ -1,4 +1,4 @@
-"""Ray Train: the shard of a worker, the position in its checkpoints, and the caches of the nodes.
+"""Ray Train: gives each worker its shard, saves the loader's position in checkpoints, and fills caches on all nodes.
 
 A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on the
 number of workers that are left. Its loader resumes at the batch after the last one that was trained before

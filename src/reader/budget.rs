@@ -25,8 +25,8 @@ pub(crate) struct Budget {
     books: Arc<Books>,
 }
 
-/// The units that were granted. (The semaphore also counts units as taken that were only promised to a
-/// waiter.)
+/// The units that were granted. The semaphore cannot tell their number, because it also subtracts units that
+/// are only promised to a waiter.
 #[derive(Debug, Default)]
 struct Books {
     granted: AtomicU32,

@@ -179,7 +179,7 @@ impl Filter {
     }
 
     /// The rows of a stored row group that match and those that may, as far as statistics and `index` show;
-    /// `None` if they decide nothing. See [`prune`](Self::prune).
+    /// `None` if they show nothing. See [`prune`](Self::prune).
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
@@ -205,7 +205,8 @@ impl Filter {
         Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
     }
 
-    /// The parts of indexes that may decide rows of a row group of a file, according to its whole footer.
+    /// The parts of a row group's indexes that may show whether its rows match, according to the whole footer
+    /// of its file.
     pub(crate) fn index_parts(
         &self,
         catalog: &Catalog,

@@ -1,9 +1,9 @@
 //! The forms in which a cache keeps images: decoded up to the first random step.
 //!
-//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size
-//! that it has there. Before a random crop the whole image is kept: the crop is drawn from the same numbers,
-//! on the image's original size. Flips, effects, normalisation, number type and layout come after, and do not
-//! matter. There are three forms:
+//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas is kept in
+//! the size that it has there. Before a random crop the whole image is kept: the crop is drawn from the same
+//! numbers, on the image's original size. Flips, effects, normalisation, number type and layout come after,
+//! and do not matter. There are three forms:
 //!
 //! * [`Form::Pixels`]: nothing is decoded again. Files of more than 8 bits keep 16 if the spec asks for them.
 //!   Pixels are the same as without keeping, except for crops of more than six times the target, which are

@@ -41,9 +41,9 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
 }
 
-/// The width and height of a kept image before a random crop, which is drawn on this size, or before it was
-/// shrunk to fit a canvas. For other framings, the size in which it is kept. Coefficients have the size of
-/// the original image.
+/// The width and height on which the part to show is drawn. A random crop is drawn on the size of the whole
+/// image, an image on a canvas on the size before it was shrunk to fit, and anything else on the size in
+/// which the image is kept. Coefficients have the size of the original image.
 pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     if jpeg::is_coefficients(kept) {
         return jpeg::coefficients_seen_size(image, kept);

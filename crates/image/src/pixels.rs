@@ -99,7 +99,7 @@ pub(super) fn orient(
 ) -> (u32, u32) {
     let (width, height) = (rect.width as usize, rect.height as usize);
     let turned = if transposes(orientation) { (height, width) } else { (width, height) };
-    // The place in the source of the pixel at (x, y) of the result.
+    // Finds the pixel of the source that the result shows at (x, y).
     let source = |x: usize, y: usize| match orientation {
         Orientation::NoTransforms => (x, y),
         Orientation::FlipHorizontal => (width - 1 - x, y),

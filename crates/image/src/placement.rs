@@ -5,8 +5,7 @@ use super::geometry::{Corner, Rect, Sampling, corner, of_resized, target};
 use super::repeat::Repeat;
 use super::spec::{Framing, Image, IouCrop, PaddingMode, RandomCrop, Size};
 
-/// The number of least overlaps that are tried for a crop around boxes, before the whole image is shown
-/// instead.
+/// A crop around boxes draws a least overlap at most this many times, and then shows the whole image.
 const IOU_ROUNDS: usize = 100;
 
 /// The boxes of an image, for crops around them: left, top, right and bottom.
@@ -68,8 +67,8 @@ impl Placement {
     }
 }
 
-/// Draws like torchvision's `RandomCrop`: the padded image is padded again by what it lacks on both sides,
-/// and any box of it is equally likely.
+/// Draws like torchvision's `RandomCrop`: a padded image that is still smaller than the crop is padded again,
+/// by the difference on each side, and every box in it is equally likely.
 fn padded_crop(image: &Image, crop: RandomCrop, seen: Size, draws: &mut Draws) -> Placement {
     let RandomCrop { padding, mode } = crop;
     let size = image.size;
@@ -166,8 +165,8 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     }
 }
 
-/// Draws like torchvision's `RandomIoUCrop`: a least overlap, then crops until one holds the centre of a
-/// box of the image and overlaps such a box by the least overlap.
+/// Draws like torchvision's `RandomIoUCrop`: first a least overlap, then crops until one contains the centre
+/// of a box and overlaps that box by at least that much.
 fn iou_crop(
     image: &Image,
     crop: &IouCrop,

@@ -79,8 +79,7 @@ fn each_point((x0, y0): (i64, i64), (x1, y1): (i64, i64), mut each: impl FnMut((
     }
 }
 
-/// Notes that the border goes from one column of the grid to another between these points, if that is in the
-/// middle of a column of pixels.
+/// Notes a change if the border crosses the middle of a column of pixels between these points of the grid.
 fn change(from: (i64, i64), to: (i64, i64), size: Size, changes: &mut [u8]) {
     let in_pixels = |at: i64| (at as f64 + 0.5) / SCALE - 0.5;
     let x = in_pixels(if to.0 < from.0 { to.0 } else { to.0 - 1 });

@@ -87,8 +87,8 @@ impl Workspace {
         }
     }
 
-    /// How much of a budget of `memory` bytes row groups and batches must leave to images. The least memory
-    /// for images is not part of the budget: it counts as memory of the process beyond it.
+    /// The bytes that row groups and batches must leave to images in a budget of `memory` bytes. The smallest
+    /// workspace is not taken from the budget: it counts as memory that the process needs beyond it.
     pub fn set_aside(memory: u64) -> u64 {
         (memory / MEMORY_DIVISOR).saturating_sub(MIN_BYTES)
     }

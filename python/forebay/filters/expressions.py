@@ -56,8 +56,8 @@ class Expression(_Node):
     """A condition on rows, for ``filter=``: made by comparing a :func:`col`, or by :func:`row_fraction`.
 
     Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. Null is treated as
-    in SQL: a condition on null is neither true nor false, and neither is its negation. A row is read if the
-    whole filter is true. Only :meth:`ColumnExpression.is_in` is false for null.
+    in SQL: a comparison with null is neither true nor false, and neither is its negation. The exception is
+    :meth:`ColumnExpression.is_in`, which is false for null. A row is read if the whole filter is true.
 
     Examples
     --------

@@ -183,8 +183,8 @@ def _arrow_is_in(column: ColumnExpression, options: dict[str, Any]) -> Expressio
 
 
 def _is_in_or_null(column: ColumnExpression, values: list[Any]) -> Expression:
-    """The condition ``is_in``, but null for a null: a negated ``not in`` is null for a null, while ``in`` is
-    false."""
+    """Makes the condition ``is_in`` that is null for a null. It is written as a negated ``not in``, because ``in``
+    is false for a null."""
     is_in = column.is_in(values)
     name, _, listed = is_in._node["compare"]
     return Expression._of({"not": {"compare": [name, "not in", listed]}}, is_in._text)

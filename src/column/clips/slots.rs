@@ -45,7 +45,8 @@ pub(super) fn pack(slots: &mut [u8], slot: usize, image: usize) -> Result<Vec<us
     Ok(counts)
 }
 
-/// Makes the column of a field of lists of tensors from the tensors in `buffer`, for lists of these lengths.
+/// Makes a column of clips from the images in `buffer`, which follow each other; each clip has the number of
+/// images that `counts` has for it.
 pub(crate) fn clips(field: &Field, buffer: Buffer, counts: &[usize]) -> Result<ArrayRef> {
     let DataType::LargeList(image) = field.data_type() else { return Err(broken()) };
     let images = tensor(image, buffer, counts.iter().sum())?;

@@ -114,7 +114,7 @@ impl Clip {
 
     /// The most images that a clip may have, if the lengths of lists differ and the number of
     /// [`frames`](Self::frames) is not given; a longer list is a bad row. While a batch is made, it takes the
-    /// memory of clips of this length. Default: none, and then no clips are made of such lists.
+    /// memory of clips of this length. There is no default: such lists need this number or `frames`.
     #[must_use]
     pub fn at_most(self, frames: u32) -> Clip {
         Clip { at_most: Some(frames), ..self }

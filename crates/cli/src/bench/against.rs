@@ -44,7 +44,7 @@ impl Before {
     /// Reads a report that `--json` or `--report` has written.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, or is something else than a report.
+    /// Fails if the file cannot be read, or is not a report.
     pub(super) fn read(file: &Path) -> Result<Self> {
         let place = || Place::file(file.to_string_lossy());
         let text = fs::read_to_string(file).map_err(|error| {
@@ -103,7 +103,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// A number with a fraction, to six digits behind the point.
+/// A number rounded to six digits after the decimal point.
 fn rounded(number: &Number) -> String {
     number.as_f64().map_or_else(|| number.to_string(), |value| format!("{}", (value * 1e6).round() / 1e6))
 }

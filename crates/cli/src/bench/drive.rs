@@ -24,7 +24,7 @@ pub(super) struct DriveSettings<'a> {
     pub(super) steps: Option<u64>,
     /// The time to stop after.
     pub(super) at_most: Option<Duration>,
-    /// The load beside the run.
+    /// The threads that keep processors busy beside the run.
     pub(super) pressure: &'a Pressure,
 }
 

@@ -85,8 +85,9 @@ pub(super) struct BenchReport {
     pub(super) stages: Stages,
     /// The bottleneck that the loaders report.
     verdict: Verdict,
-    /// The processor time of the loader, without the simulated training loops and the pressure. It includes
-    /// batches that were made ahead and not handed over, which matters in short runs.
+    /// The processor time of the loader, without the simulated training loops and the threads of
+    /// `--pressure`. It includes batches that were made ahead and not handed over, which matters in short
+    /// runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     /// How many processors other programs kept busy during the run.
     pub(super) others_cores: Option<f64>,

@@ -56,7 +56,7 @@ pub(super) struct Utilisation {
 /// Calls of `next()` of about equal duration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bin {
-    /// The longest duration that belongs into this bin; shorter ones may belong into the bins before.
+    /// The longest duration that is counted in this bin; shorter ones may be counted in the bins before it.
     pub(super) up_to_ms: f64,
     pub(super) calls: u64,
 }

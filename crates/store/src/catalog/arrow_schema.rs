@@ -77,8 +77,8 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     }
 }
 
-/// The columns like [`arrow_schema`]; if that fails, each column alone. Columns without an Arrow type become
-/// columns of nulls, and are refused.
+/// Types the columns as [`arrow_schema`] does; if that fails, types each column alone. Columns without an
+/// Arrow type become columns of nulls, and are refused.
 ///
 /// Fails if no column can be read.
 pub(super) fn readable(

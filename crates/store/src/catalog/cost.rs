@@ -94,8 +94,8 @@ impl ColumnChunk<'_> {
         values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
     }
 
-    /// The bytes of the levels that are kept while the chunk is decoded, beyond the bytes that are counted
-    /// for its values but not taken by them.
+    /// The bytes of the levels that are kept while the chunk is decoded. A value that takes fewer bytes than
+    /// are counted for it leaves the rest to its levels.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {
@@ -164,13 +164,13 @@ pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     if is_narrow { size_of::<u32>() as u64 } else { leaf_width(descriptor) }
 }
 
-/// The bytes like [`ColumnChunk::held`], with every number counted as 64 bits. The default window is measured
-/// by them, so they must never change.
+/// Computes [`ColumnChunk::held`] with every number counted as 64 bits. The default window is measured in
+/// these bytes, so the result must never change.
 pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
-/// The bytes like [`ColumnChunk::held`], for the first rows out of `all` rows. The lengths of lists, texts
+/// Computes [`ColumnChunk::held`] for the first rows out of `all` rows. The lengths of lists, texts
 /// and binary values are unknown, so all of their bytes are counted.
 pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
     let is_list = chunk.column.max_rep_level() > 0;
@@ -198,14 +198,14 @@ pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
     rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
 }
 
-/// The bytes of the values of a constant column when each is stored separately, with an offset for each.
+/// The bytes that the values of a constant column would take if each was stored separately, with an offset.
 pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
     let value = constant.value.get_array_memory_size() as u64;
     rows.saturating_mul(value.saturating_add(size_of::<u64>() as u64))
 }
 
-/// The bytes of the values of a chunk when each is stored separately, with an offset for each; `None` if the
-/// footer does not give them.
+/// The bytes that the values of a chunk would take if each was stored separately, with an offset; `None` if
+/// the footer does not give them.
 pub(super) fn values(chunk: &ColumnChunk<'_>) -> Option<u64> {
     let number = chunk.values;
     let bytes = match chunk.column.physical_type() {

@@ -84,7 +84,8 @@ pub struct ColumnChunk<'a> {
     pub uncompressed: u64,
     /// The number of values, including nulls.
     pub values: u64,
-    /// The bytes of its byte arrays when each is stored separately, if the footer gives them.
+    /// The bytes of the chunk's texts or binary values before they were encoded, so repeated values count
+    /// each time; `None` if the footer does not give the number.
     pub(crate) unencoded: Option<u64>,
     /// The lists around its values, if one of them has a fixed length.
     pub(super) lists: Option<&'a LeafLists>,

@@ -209,8 +209,8 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // If the id were written out, this byte would be its end, not the type; no writer
-                        // does that.
+                        // This byte has the type, unless the id is written out after it, which no writer
+                        // does.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }

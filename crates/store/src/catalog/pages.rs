@@ -23,8 +23,8 @@ pub struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The page from which on pages are known not to refer to the dictionary; the number of pages if that is
-    /// not known of any.
+    /// The first page that, like all pages after it, is known not to refer to the dictionary; the number of
+    /// pages if none is known.
     plain_from: usize,
 }
 

@@ -234,7 +234,7 @@ impl RowIds {
         RowIds::over(files, hash)
     }
 
-    /// The ids like [`of`](Self::of), with another function that hashes a path and a seed.
+    /// Assigns ids as [`of`](Self::of) does, with another function that hashes a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();

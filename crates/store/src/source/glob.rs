@@ -74,7 +74,7 @@ impl Glob {
         self.segments.iter().any(spelled)
     }
 
-    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder above it.
+    /// How the pattern matches the file at `relative`, a path with `/` between its names.
     pub(super) fn reach(&self, relative: &str) -> Reach {
         let names: Vec<Vec<char>> = relative.split('/').map(|name| name.chars().collect()).collect();
         if path_matches(&self.segments, &names) {
@@ -86,8 +86,8 @@ impl Glob {
         }
     }
 
-    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the
-    /// folder itself.
+    /// Whether the pattern matches the folder at `relative`, a path with `/` between its names, or may match
+    /// something below it.
     pub(super) fn may_reach_below(&self, relative: &str) -> bool {
         let mut segments = self.segments.iter();
         for name in relative.split('/') {

@@ -128,7 +128,8 @@ pub async fn newest_versions(
     Ok(newest)
 }
 
-/// The store of the locations and of those that the options allow, and the part of it that each location is.
+/// Connects to the stores of the locations, and of the locations that the options allow. Returns them as one
+/// store, and for each location its volume and its target.
 pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
     options.check()?;
     let traffic = Arc::default();

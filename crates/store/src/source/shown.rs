@@ -143,8 +143,8 @@ fn without_password_in_url(path: &str) -> Option<String> {
     path.contains("://").then(|| without_password(path)).flatten()
 }
 
-/// A text of unknown form, without the part between a colon and an `@`, and before that colon in the same
-/// name.
+/// Hides a login in a text of unknown form: everything from the beginning of the name that has the first
+/// colon to the last `@`. Returns `None` if there is no `@` after that colon.
 fn without_password(text: &str) -> Option<String> {
     let colon = text.find(':')?;
     let at = text.rfind('@').filter(|&at| at > colon)?;

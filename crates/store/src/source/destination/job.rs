@@ -181,7 +181,7 @@ mod tests {
             let path = destination.unfinished(&format!("{name}{}", Destination::UNFINISHED)).unwrap();
             fs::write(&path, name).unwrap();
             block_on(destination.put(&path, name)).unwrap();
-            // A folder in the place of each file: none can be shown.
+            // A folder takes the name of the file, so the file cannot leave the hidden folder.
             fs::create_dir_all(folder.join(name)).unwrap();
         }
         destination.finish().unwrap_err();

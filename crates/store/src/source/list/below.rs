@@ -87,7 +87,7 @@ pub(in crate::source) fn written(
 }
 
 /// A file anywhere in a volume by its path, size and version. On the local disk the path may lead to
-/// something else than a file, so it is checked.
+/// something other than a file, so it is checked.
 pub(in crate::source) async fn beside(
     store: &Store,
     volume: usize,

@@ -94,7 +94,8 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     let snapshot = snapshot(base, Some(glob), &chosen)?;
     let folders: HashSet<Option<&Path>> =
         snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
-    // Paths inside of the folders are checked, since a folder itself may be that of a table.
+    // Only the folders above a path are checked, so a path in each folder is passed: the folder itself may be
+    // that of a table.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(snapshot)
 }
@@ -145,10 +146,11 @@ struct FoundFiles {
     passed: Vec<String>,
 }
 
-/// The files below `root` that their names do not rule out, in all folders and links, or only in those into
-/// which `glob` reaches. A link that leads back to a folder above it is not followed.
+/// The files below `root` that are not hidden: in all folders and links, or only where `glob` may match. A
+/// link that leads back to a folder above it is not followed.
 ///
-/// The folder of a table is refused, unless it is only beside what a glob matches.
+/// Without a `glob`, the folder of a table is refused; with one, the caller checks the folders of the files
+/// that it chooses.
 fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
     let mut found = FoundFiles::default();
     let mut entered = HashSet::new();

@@ -79,7 +79,7 @@ struct Here<'a> {
 
 /// A file below the folder that was listed.
 struct SeenObject<'a> {
-    /// Its path below the folder, with `/`.
+    /// Its path below the folder, with `/` between names.
     relative: &'a str,
     meta: &'a ObjectMeta,
 }

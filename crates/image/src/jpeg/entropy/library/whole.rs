@@ -39,8 +39,8 @@ unsafe extern "C" {
 
 impl Library {
     /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all
-    /// components, from the first to the last. Returns whether it succeeded: the file is valid, every
-    /// coefficient was sent with all of its bits, and an MCU has `in_mcu` blocks.
+    /// components, from the first to the last. Returns whether it succeeded: the file is valid and has all
+    /// bits of every coefficient, and each MCU has `blocks_in_mcu` blocks.
     pub(in super::super) fn coefficients<F>(
         &mut self,
         request: Request<'_>,
