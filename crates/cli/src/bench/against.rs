@@ -62,7 +62,7 @@ impl Before {
         Ok(Before { name, report, drawn })
     }
 
-    /// How the runs differ in what they measured, one sentence each.
+    /// Describes in one sentence each the conditions that differ between the two runs.
     pub(super) fn differences(&self, now: &Value) -> Vec<String> {
         let differing = MEASURED.iter().filter_map(|(what, at)| {
             let [before, now] = [&self.report, now].map(|report| report.pointer(at).map(said));
