@@ -1,5 +1,5 @@
-//! Images that a run delivers as they are stored. Delivering bytes takes so little work that the bottleneck
-//! is a matter of chance.
+//! Detects columns of encoded images that a run delivered without decoding them, and reports them instead of
+//! a bottleneck. Such a run does so little work that its bottleneck would be a matter of chance.
 
 use forebay_arrow::array::{Array, AsArray, RecordBatch};
 use forebay_arrow::datatypes::DataType;
@@ -15,8 +15,7 @@ pub(super) fn images(batch: &RecordBatch) -> Vec<String> {
         .collect()
 }
 
-/// The sentence about a run that decoded none of the images in these columns; `None` if there are no such
-/// columns.
+/// The sentence that says that the images of `columns` were not decoded; `None` if `columns` is empty.
 pub(super) fn sentence(columns: &[String]) -> Option<String> {
     let (first, others) = columns.split_first()?;
     let names = columns.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
