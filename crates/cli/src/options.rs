@@ -1,4 +1,4 @@
-//! The options that `plan` and `bench` share: data, order and batches.
+//! The options for data, order and batches, which `plan`, `bench`, `doctor` and `verify` share.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use super::location::Location;
 use super::samples::SampleOptions;
 use super::units;
 
-/// The mean and standard deviation of ImageNet's pixels, with which torchvision's models were trained.
+/// The mean and standard deviation of ImageNet's pixels for red, green and blue. Torchvision's models expect
+/// images that are normalised with them.
 const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
@@ -99,7 +100,7 @@ impl fmt::Display for Order {
 }
 
 impl LoaderOptions {
-    /// Opens the data set, if the options fit together.
+    /// Opens the data set, or returns an error if two of the options contradict each other.
     pub(crate) fn open(&self) -> Result<Dataset> {
         let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
         if let Some((option, _)) =
@@ -125,7 +126,7 @@ impl LoaderOptions {
         }
     }
 
-    /// The options of one rank's loader, without those of a single verb.
+    /// The loader options of one rank. The caller adds the options that only its own subcommand has.
     pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
         let mut spec = LoaderSpec::default();
         spec.columns = self.columns.clone();
@@ -177,7 +178,7 @@ impl LoaderOptions {
     }
 }
 
-/// Refuses more threads than a loader takes, before any work is done.
+/// Returns an error if `option` asks for more threads than a loader supports.
 pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
     match threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
         Some(threads) => {
@@ -214,7 +215,7 @@ pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
 }
 
-/// Parses the word for the part of an image that is shown, such as rrc224.
+/// Parses the word that says how an image is cropped or resized, such as rrc224.
 fn framed(word: &str) -> Option<Image> {
     if let Some([side]) = word.strip_prefix("rrc").and_then(sides) {
         return Some(Image::random_resized_crop(side).flip());
