@@ -212,7 +212,8 @@ impl Args {
         Ok((source, left_out))
     }
 
-    /// The options that decide what is written, for the record of the job.
+    /// The options that change the written rows. They are part of the job's record, so that only a run with
+    /// the same options resumes an interrupted one.
     fn choices(&self) -> String {
         let Args { coco, yolo, files, base64, text, .. } = self;
         format!("coco={coco:?} yolo={yolo} files={files:?} base64={base64:?} text={text:?}")

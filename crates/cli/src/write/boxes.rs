@@ -20,12 +20,11 @@ use super::source::RowSource;
 /// A box as it is written: left, top, width and height in pixels.
 type PixelBox = [f32; 4];
 
-/// How boxes are given.
+/// The form of the boxes in the annotations.
 #[derive(Clone, Copy)]
 pub(super) enum BoxForm {
     Pixels,
-    /// The distances of the centre from the left and from the top, the width and the height, as shares of the
-    /// image.
+    /// The centre, the width and the height of a box, as shares of the image's width and height.
     Shares,
 }
 
@@ -40,7 +39,7 @@ pub(super) struct AnnotatedImage {
     pub(super) labels: Vec<i64>,
 }
 
-/// Images that can be read in any order.
+/// A data set of annotated images, whose rows can be read in any order.
 pub(super) struct AnnotatedImages {
     images: Vec<AnnotatedImage>,
     form: BoxForm,

@@ -1,4 +1,4 @@
-//! Images with the annotations of COCO: one JSON file for all of them.
+//! Reads images with COCO annotations, which are in one JSON file for all images.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -45,7 +45,8 @@ struct Category {
     name: String,
 }
 
-/// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
+/// Opens the images that an annotation file lists, in its order. Classes get numbers from 0 in the order of
+/// their identifiers.
 pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     let at = || place(file);
     let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(at());

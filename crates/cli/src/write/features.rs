@@ -1,26 +1,26 @@
-//! Notes on the columns, in the metadata of the files, for Hugging Face's `datasets`.
+//! Describes the columns in the metadata of the files, in the form that Hugging Face's `datasets` reads.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-/// The key of the notes that Hugging Face's `datasets` writes and reads.
+/// The metadata key under which Hugging Face's `datasets` describes columns.
 const FEATURES_KEY: &str = "huggingface";
 
 /// The meaning of a column for Hugging Face's `datasets`.
 pub(super) enum Feature<'a> {
     Image,
-    /// A class, with the names of all of them.
+    /// The number of a class, with the names of all classes.
     Class(&'a [String]),
-    /// Lists of classes.
+    /// Lists of class numbers, with the names of all classes.
     Classes(&'a [String]),
-    /// A plain value, by the name of its type.
+    /// A plain value of the type with this name.
     Value(&'static str),
     /// Lists of boxes, each of four numbers.
     Boxes,
 }
 
-/// The notes on all columns, which keep the names of classes.
+/// The metadata that describes all columns, including the names of classes.
 pub(super) fn notes(columns: &[(&str, Feature<'_>)]) -> HashMap<String, String> {
     let class = |names: &[String]| json!({"names": names, "_type": "ClassLabel"});
     let value = |dtype: &str| json!({"dtype": dtype, "_type": "Value"});

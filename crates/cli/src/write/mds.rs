@@ -1,4 +1,4 @@
-//! MosaicML's shards (MDS), as its `streaming` writes them.
+//! Reads MosaicML's shards (MDS), as its `streaming` library writes them.
 //!
 //! ```text
 //! shard   count u32 │ offsets u32 × (count + 1) │ the shard's form as JSON │ sample │ sample │ …
@@ -28,7 +28,7 @@ use super::read::{beside, place, read_file};
 use super::sizes::BATCH_ROWS;
 use super::source::TableSource;
 
-/// The shards of a folder and of those in it.
+/// The shards in a folder and in the folders below it.
 pub(super) struct MdsShards {
     /// The files of the shards, each at the index of its shard in `shards`.
     files: Vec<DiskFile>,
@@ -61,7 +61,7 @@ struct MdsIndex {
     shards: Vec<Shard>,
 }
 
-/// A column that is written.
+/// A column of the written Parquet files.
 struct MdsColumn {
     name: String,
     encoding: Encoding,
@@ -75,7 +75,7 @@ enum Encoding {
     Text,
     Bytes,
     Number(MdsNumber),
-    /// An array of one shape.
+    /// A tensor whose shape and number of elements are the same in all rows.
     Tensor(MdsNumber, usize),
 }
 
@@ -129,7 +129,7 @@ impl MdsShards {
         Ok(MdsShards { files, shards, columns, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// Makes a batch of these samples of a shard.
+    /// Makes a batch of these samples, which come from one shard.
     fn batch(&self, samples: &[&[u8]]) -> Result<RecordBatch> {
         let mut values: Vec<Vec<&[u8]>> = vec![Vec::with_capacity(samples.len()); self.columns.len()];
         for sample in samples {
@@ -204,7 +204,8 @@ impl TableSource for MdsShards {
 }
 
 impl Shard {
-    /// The path and the size of the shard's file, which is the compressed one only if there is no other.
+    /// The path and the size of the shard's file. The compressed file is used only if there is no
+    /// uncompressed one.
     fn stored(&self, index: &Path) -> Result<(PathBuf, u64)> {
         if self.format != "mds" {
             let cause = format!("the index lists shards of the format {:?}", self.format);
@@ -393,7 +394,7 @@ impl MdsNumber {
     }
 }
 
-/// The samples of a shard without compression.
+/// Splits an uncompressed shard into its samples.
 fn divide(raw: &[u8]) -> Result<Vec<&[u8]>> {
     let mut head = raw;
     let count = number(cut(&mut head, size_of::<u32>()).ok_or_else(too_short)?) as usize;

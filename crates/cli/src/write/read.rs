@@ -1,4 +1,4 @@
-//! Reads files of this machine, with errors that name them.
+//! Reads local files, and names the file in each error.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-        // A compressed file that is cut or damaged.
+        // Decompressors return these kinds for a file that is truncated or damaged.
         std::io::ErrorKind::UnexpectedEof
         | std::io::ErrorKind::InvalidData
         | std::io::ErrorKind::InvalidInput => ErrorKind::Corrupt,
@@ -48,7 +48,7 @@ pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// The path of a file beside another one.
+/// The path of the file `name` in the folder of `file`.
 pub(super) fn beside(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
 }

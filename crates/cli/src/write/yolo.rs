@@ -1,4 +1,4 @@
-//! Images with the annotations of YOLO: a text file for each, with a line for each box.
+//! Reads images with YOLO annotations: a text file for each image, with a line for each box.
 //!
 //! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path
 //! has no folder `images`. A line has the class, and the middle and the size of the box as shares of the
@@ -26,8 +26,7 @@ struct RelativeBox {
     class: i64,
     /// The number of the line, from 1.
     line: usize,
-    /// The distances of the centre from the left and from the top, the width and the height, as shares of the
-    /// image.
+    /// The centre, the width and the height of the box, as shares of the image's width and height.
     shares: [f32; 4],
 }
 
@@ -93,7 +92,7 @@ impl RelativeBox {
         for share in &mut shares {
             *share = words.next()?.parse().ok().filter(|share| (0.0..=MAX_SHARE).contains(share))?;
         }
-        // Some programs add how sure they are of a box.
+        // One more number is allowed, because some programs add the confidence of the detection.
         (words.count() <= 1).then_some(RelativeBox { class, line, shares })
     }
 }
