@@ -230,7 +230,7 @@ fn as_stored(run: &VerifyRun) -> LoaderSpec {
     spec
 }
 
-/// Reads all stored rows of the run, and hashes the values of each.
+/// Reads all stored rows of the run, and hashes the values of every row.
 fn stored(run: &VerifyRun, console: &Console) -> Result<HashMap<RowName, u64>> {
     let spec = as_stored(run);
     let mut stored = HashMap::new();
