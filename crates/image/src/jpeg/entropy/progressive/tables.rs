@@ -24,9 +24,9 @@ pub(super) struct CodeEntry {
     pub(super) value: i16,
     /// The number of coefficients by which the code advances.
     pub(super) advance: u8,
-    /// The number of bits of the code and its value. It is 0 if the bits are no valid code, or if the code
-    /// and its value are longer than the index of the table. Then `value` is the length of the code (0 if
-    /// that alone is longer), and `advance` is its symbol.
+    /// The number of bits of the code and its value. It is 0 if they are longer than the index of the table.
+    /// Then `value` is the length of the code and `advance` is its symbol, but both are 0 if the code alone
+    /// is longer than the index, or if the bits do not begin with a code.
     pub(super) length: u8,
 }
 

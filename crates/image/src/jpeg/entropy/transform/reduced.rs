@@ -178,7 +178,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     }
     let [zero, one, _, three, _, five, _, seven] = rows;
     let half = _mm256_set1_epi32(1 << (FIRST_OF_2 - 1));
-    // Of the columns with even numbers, only column 0 is needed.
+    // Among the columns with even numbers, only column 0 is needed.
     let even = |row: __m256i| _mm256_slli_epi32::<16>(row);
     let odd = |row: __m256i| _mm256_blend_epi16::<0b1010_1010>(_mm256_setzero_si256(), row);
     let both = |a: __m256i, b: __m256i| _mm256_blend_epi16::<0b1010_1010>(a, b);
