@@ -6,10 +6,11 @@
 //! to time. If the store asks for fewer requests, the number is lowered immediately.
 //!
 //! A request is late if its first byte takes more than twice the time within which 19 of 20 requests get
-//! theirs. A late request is sent a second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013). At
-//! most one second request is allowed for every 20 requests, so that a store that is slow as a whole does not
-//! get twice the requests. Without the factor of two, requests that are only a little slow would use up this
-//! allowance, and leave nothing for those that hang.
+//! theirs, or if its response then stops or arrives much more slowly than expected. A late request is sent a
+//! second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013). At most one second request is allowed
+//! for every 20 requests, so that a store that is slow as a whole does not get twice the requests. Without the
+//! factor of two, requests that are only a little slow would use up this allowance, and leave nothing for
+//! those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
