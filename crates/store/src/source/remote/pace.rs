@@ -8,8 +8,8 @@
 //! A request is late if its first byte takes more than twice the time within which 19 of 20 requests get
 //! theirs, or if its response then stops or arrives much more slowly than expected. A late request is sent a
 //! second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013). At most one second request is allowed
-//! for every 20 requests, so that a store that is slow as a whole does not get twice the requests. Without the
-//! factor of two, requests that are only a little slow would use up this allowance, and leave nothing for
+//! for every 20 requests, so that a store that is slow as a whole does not get twice the requests. Without
+//! the factor of two, requests that are only a little slow would use up this allowance, and leave nothing for
 //! those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
