@@ -33,7 +33,7 @@ const OFF: [&str; 4] = ["off", "no", "none", "false"];
 /// | `max_concurrency` | count | the most concurrent requests |
 /// | `metadata_cache` | `off` or a folder | the folder that keeps footers between runs |
 /// | `index` | `on` or `off` | whether the index of a folder is used |
-/// | `allowed_locations` | comma-separated folders | where files of an Iceberg table may be, besides its own |
+/// | `allowed_locations` | comma-separated folders | more folders for files of an Iceberg table |
 ///
 /// A duration is a number with `ms`, `s` (the default), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
