@@ -5,14 +5,14 @@ values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:
 :class:`Keypoints`, :class:`Mask`, :class:`Masks`, :class:`Tensor`, :class:`Text`, :class:`Json`,
 :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`,
 :class:`Sample`, :class:`DiskCache`, :class:`Skip`, :class:`Workers` and :class:`MixUp` are its options, :func:`col`
-begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes images without a data
-set.
+begins a filter, and :func:`rng` gives a transform the random numbers of a row. :func:`decode_image` decodes
+images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
 ``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and
-``forebay.rich`` are imported when they are first used, and need the framework that they are named for.
-``forebay.petastorm`` is Petastorm's own interface. ``forebay.adapters`` is for other frameworks,
-``forebay.errors`` has the exceptions, ``forebay.types`` the types for annotations.
+``forebay.rich`` are imported when they are first used; each needs the framework whose name it has.
+``forebay.petastorm`` has the interface of Petastorm. ``forebay.adapters`` is for other frameworks,
+``forebay.errors`` has the exceptions, and ``forebay.types`` the types for annotations.
 
 Examples
 --------
