@@ -1,4 +1,4 @@
-"""The threads or processes in which a user's functions run."""
+""":class:`Workers`, the option of a loader for the threads or processes that run a user's functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Workers:
     count: int
     """Number of batches that are transformed at the same time."""
     threads: bool | None = None
-    """Whether the workers are threads; ``None`` for threads if Python runs without the GIL."""
+    """Whether the workers are threads; ``None`` for threads only if Python runs without the GIL."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", whole(self.count, "transform_workers", 0, 16))
