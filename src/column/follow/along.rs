@@ -1,4 +1,5 @@
-//! Lists with one item for each box: if a box is dropped, its item is dropped as well.
+//! Delivers columns of lists with one item for each box, such as labels. The item of a dropped box is dropped
+//! too.
 
 use std::sync::Arc;
 
@@ -14,11 +15,12 @@ use super::kept::{KeptBoxes, check_items};
 use crate::batch::delivered;
 use crate::column::{BadValue, FollowImage, FollowedRows, GatheredRows, Noun};
 
-/// Delivers the items of the boxes that are kept.
+/// Delivers the items of the boxes that are not dropped.
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     kept: KeptBoxes,
-    /// The codec that makes the items follow the image before some are dropped; `None` if they do not follow.
+    /// The codec that transforms the items with the image, as for keypoints, before some are dropped; `None`
+    /// if the items do not depend on the image.
     inner: Option<Arc<dyn FollowImage>>,
 }
 
@@ -62,7 +64,7 @@ impl FollowImage for AlongCodec {
             return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
         };
         let lists = gathered.as_list::<i64>();
-        // Values that belong to no row, such as those of a null list, are not kept.
+        // Items that belong to no row, such as those under a null list, are dropped.
         let mut kept = vec![false; lists.values().len()];
         let mut offsets = vec![0i64];
         let mut refused: Vec<BadValue> = Vec::new();
