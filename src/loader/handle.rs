@@ -402,8 +402,8 @@ impl Loader {
         self.sources.progress.handed_over(receipt);
     }
 
-    /// The memory pages of the buffer that contains this address, if it is a buffer of this loader that can be
-    /// registered with a device. The caller must hold a batch that uses the buffer.
+    /// The memory pages of the buffer that contains this address, if it is a buffer of this loader that can
+    /// be registered with a device. The caller must hold a batch that uses the buffer.
     pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         self.sources.all().iter().find_map(|source| source.collator.buffers.pages(address))
     }
